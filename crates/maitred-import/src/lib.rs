@@ -16,6 +16,7 @@ mod page;
 pub(crate) mod report;
 mod shared;
 mod unit;
+mod variables;
 mod write;
 
 use std::collections::BTreeMap;
@@ -120,6 +121,11 @@ fn finished(mut document: model::Document, mut report: Report, files: &[PathBuf]
     let directory =
         files.first().and_then(|file| file.parent()).map(|directory| directory.display().to_string());
     document.directory = directory.unwrap_or_default();
+    let short = |name: &String| {
+        let rest = name.strip_prefix(&document.directory).filter(|_| document.brief);
+        rest.map_or(name.clone(), |rest| rest.trim_start_matches('/').to_owned())
+    };
+    let names: Vec<String> = names.iter().map(short).collect();
     document.intro.push(format!("From {}.", names.join(", ")));
     let text = guard::checked(&mut document, &mut report);
     Imported { text, report }

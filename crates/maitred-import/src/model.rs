@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::report::Place;
+use super::variables;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,6 +124,8 @@ impl Block {
 pub(crate) struct Document {
     /// The directory of the imported file: names in comments are shown without it.
     pub directory: String,
+    /// Whether comments about origins are places alone, behind the headers, and without those of keys and of tables with names.
+    pub brief: bool,
     /// Comments at its start.
     pub intro: Vec<String>,
     /// The tables, in their order.
@@ -135,7 +138,7 @@ pub(crate) type Line = Option<(usize, Option<usize>)>;
 impl Document {
     /// The text, and what stands in each of its lines.
     pub(crate) fn render(&self) -> (String, Vec<Line>) {
-        let mut writer = Writer { directory: &self.directory, ..Writer::default() };
+        let mut writer = Writer { directory: &self.directory, brief: self.brief, ..Writer::default() };
         for line in &self.intro {
             writer.comment(line);
         }
@@ -152,11 +155,14 @@ impl Document {
 #[derive(Default)]
 struct Writer<'a> {
     directory: &'a str,
+    brief: bool,
+    /// Why the table before is a comment.
+    off: Option<&'a str>,
     text: String,
     lines: Vec<Line>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     fn line(&mut self, text: &str, what: Line) {
         self.text.push_str(text);
         self.text.push('\n');
@@ -164,7 +170,7 @@ impl Writer<'_> {
     }
 
     fn comment(&mut self, text: &str) {
-        self.line(format!("# {}", one_line(text)).trim_end(), None);
+        self.line(format!("# {}", one_line(&variables::written(text))).trim_end(), None);
     }
 
     fn place(&self, place: &Place) -> String {
@@ -172,23 +178,33 @@ impl Writer<'_> {
         text.strip_prefix(self.directory).map_or(text.clone(), |rest| rest.trim_start_matches('/').to_owned())
     }
 
-    fn block(&mut self, at: usize, block: &Block) {
-        if let Some((place, what)) = &block.origin {
-            self.comment(&format!("{}: {what}", self.place(place)));
+    fn block(&mut self, at: usize, block: &'a Block) {
+        let mut header = block.header.clone();
+        match &block.origin {
+            Some((place, _)) if self.brief && header.starts_with("[[") => {
+                header.push_str(&format!("  # {}", self.place(place)));
+            }
+            Some((place, what)) if !self.brief => self.comment(&format!("{}: {what}", self.place(place))),
+            _ => {}
         }
         for note in &block.notes {
             self.comment(note);
         }
         if let Some(why) = &block.off {
-            self.comment(&format!("not used, because {why}"));
-            self.comment(&block.header);
+            // A site and its routes have one reason.
+            if !self.brief || self.off != Some(why) {
+                self.comment(&format!("not used, because {why}"));
+            }
+            self.comment(&header);
         } else {
-            self.line(&block.header, Some((at, None)));
+            self.line(&one_line(&header), Some((at, None)));
         }
+        self.off = block.off.as_deref();
         let mut reason: Option<&str> = None;
         for (number, entry) in block.entries.iter().enumerate() {
             let mut text = format!("{} = {}", key(&entry.key), show(&entry.value));
-            let origin = entry.place.as_ref().map(|place| format!("  # {}", self.place(place)));
+            let place = entry.place.as_ref().filter(|_| !self.brief);
+            let origin = place.map(|place| format!("  # {}", self.place(place)));
             let origin = origin.unwrap_or_default();
             if let Some(why) = entry.off.as_deref().filter(|why| reason != Some(*why)) {
                 self.comment(&format!("to be used when {why}:"));
@@ -238,7 +254,7 @@ fn string(text: &str) -> String {
 pub(crate) fn show(value: &Value) -> String {
     match value {
         // Placeholders for variables of the environment are Maitred's own.
-        Value::Text(text) => string(&text.replace("${", "$${")),
+        Value::Text(text) => string(&variables::written(&text.replace("${", "$${"))),
         Value::Whole(number) => number.to_string(),
         Value::Flag(flag) => flag.to_string(),
         Value::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", ")),

@@ -97,6 +97,7 @@ const SHOWN_MAX: usize = 64;
 /// A text in one line, shortened.
 pub(crate) fn shorten(text: &str) -> String {
     let clean = |c: char| if c.is_control() { ' ' } else { c };
+    let text = &super::variables::written(text);
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}…", text[..end].chars().map(clean).collect::<String>()),
         None => text.chars().map(clean).collect(),
@@ -106,7 +107,7 @@ pub(crate) fn shorten(text: &str) -> String {
 impl Report {
     /// Says what became of a directive. The worst that was said of it counts.
     pub(crate) fn say(&mut self, place: &Place, directive: &str, kind: Kind, why: impl Into<String>) {
-        let (directive, why) = (shorten(directive), why.into());
+        let (directive, why) = (shorten(directive), super::variables::written(&why.into()));
         let key = (place.clone(), directive.clone());
         match self.index.get(&key).and_then(|at| self.rows.get_mut(*at)) {
             Some(row) if kind > row.kind => (row.kind, row.why) = (kind, why),

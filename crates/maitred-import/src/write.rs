@@ -469,10 +469,15 @@ fn target(block: &mut Block, draft: &Route, site: Option<&Files>) {
             }
         }
         Target::Respond { status, body } => {
-            let mut entries = vec![("status".into(), u64::from(*status).into())];
+            let mut entries = Vec::new();
+            if *status != 200 || body.is_none() {
+                entries.push(("status".into(), u64::from(*status).into()));
+            }
             if let Some((body, media)) = body {
                 entries.push(("body".into(), body.as_str().into()));
-                entries.push(("content_type".into(), media.as_str().into()));
+                if media != "text/plain; charset=utf-8" {
+                    entries.push(("content_type".into(), media.as_str().into()));
+                }
             }
             block.push("respond", Value::Table(entries), None);
         }

@@ -1,10 +1,13 @@
 //! `basic_auth`, `forward_auth`, `rate_limit` and `log`.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
 use super::tree::Directive;
 use super::{proxy, values};
 use crate::model::{Block, Value};
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 use crate::write;
 
 /// A key of a route that says which clients may.
@@ -18,9 +21,11 @@ pub(crate) fn basic_auth(cx: &Shared, directive: &Directive, words: &[String]) -
     let realm = words.get(1).map_or("restricted", String::as_str);
     let mut users: Vec<(String, Value)> = Vec::new();
     for line in directive.inside() {
-        let (Some(name), Some(hash)) = (values::fixed(line.name()), values::fixed(line.word(1))) else {
+        let name = values::fixed(line.name()).filter(|name| !variables::is_in(name));
+        let (Some(name), Some(hash)) = (name, values::fixed(line.word(1))) else {
             return Err("names and hashes are fixed here, without placeholders".into());
         };
+        let hash = of_base64(&hash).unwrap_or(hash);
         if !["$2", "$argon2"].iter().any(|begin| hash.starts_with(begin)) {
             return Err("hashes are those of bcrypt and Argon2, as `caddy hash-password` writes them".into());
         }
@@ -33,6 +38,12 @@ pub(crate) fn basic_auth(cx: &Shared, directive: &Directive, words: &[String]) -
     cx.translated(directive);
     let table = vec![("realm".to_owned(), realm.into()), ("users".to_owned(), Value::Table(users))];
     Ok(("basic_auth", Value::Table(table)))
+}
+
+/// A hash in base64, as older versions of Caddy wrote them.
+fn of_base64(text: &str) -> Option<String> {
+    let bytes = if text.starts_with('$') { None } else { STANDARD.decode(text).ok() };
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).filter(|hash| hash.starts_with('$'))
 }
 
 /// `forward_auth`; `words` stand behind its matcher.
@@ -75,7 +86,7 @@ pub(crate) fn forward_auth(cx: &Shared, directive: &Directive, words: &[String])
         }
     }
     let path = path.ok_or("it has no `uri`")?;
-    let block = proxy::block(cx, directive, words, "http", Vec::new())?;
+    let block = proxy::block(directive, words, "http", Vec::new())?;
     let pool = cx.pool(&proxy::name_of(words), block);
     cx.translated(directive);
     let mut table = vec![("pool".to_owned(), pool.into()), ("path".to_owned(), path.into())];

@@ -40,14 +40,17 @@ impl Engine<'_> {
             }
             "error" => {
                 let status = item.words.iter().rev().find_map(|word| word.parse().ok()).unwrap_or(500);
-                if !(400..600).contains(&status) {
-                    return Err("an error has a status from 400 to 599".into());
+                if !(200..600).contains(&status) {
+                    return Err("an error has a status from 200 to 599".into());
                 }
                 directive
                     .inside()
                     .iter()
                     .for_each(|line| cx.not_needed(line, "clients do not get this text"));
-                cx.say(directive, Kind::Better, LINE);
+                match status >= 400 {
+                    true => cx.say(directive, Kind::Better, LINE),
+                    false => cx.translated(directive),
+                }
                 out.push(all.route(directive, Target::Respond { status, body: None }));
             }
             "reverse_proxy" => out.push(self.reverse_proxy(item, all, state)?),
@@ -58,6 +61,7 @@ impl Engine<'_> {
             "rate_limit" => return access::rate_limit(cx, directive).map(|_| true),
             "metrics" => return Err("the address `admin` has metrics".into()),
             "request_header" => return proxy::rule(item.words).map(|_| true),
+            "php_server" | "php" => return Err(super::options::PHP.into()),
             _ => return Err("there is no counterpart of this directive".into()),
         }
         Ok(true)
@@ -107,7 +111,7 @@ impl Engine<'_> {
             );
         }
         let regex = all.regex.as_ref().map(|_| all.regex_name.as_str());
-        let known = Known { space: &state.space, regex };
+        let known = Known { space: &state.space, regex, secure: state.secure };
         let found = proxy::reverse(self.cx, item.directive, item.words, known)?;
         let rewritten = found.rewrite.is_some();
         if rewritten && state.strip.is_some() && !matches!(&found.rewrite, Some(to) if !to.contains('{')) {
@@ -239,7 +243,7 @@ impl Engine<'_> {
             return Err("`php = true` of a pool serves files as well, and there is no `file_server`".into());
         }
         let keys = self.php_keys(directive, &files, off)?;
-        let found = proxy::of_pool(cx, directive, item.words, "fastcgi")?;
+        let found = proxy::of_pool(cx, directive, (item.words, state.secure), "fastcgi")?;
         let mut block = found.block;
         let when = format!("{} is there on this machine", files.root);
         for (key, value) in keys {
@@ -376,7 +380,7 @@ fn redirect(item: &Item<'_>, all: &Selector, state: &State) -> Result<(Selector,
         },
     };
     let regex = all.regex.as_ref().map(|_| all.regex_name.as_str());
-    let mut to = values::template(to, Known { space: &state.space, regex })?;
+    let mut to = values::template(to, Known { space: &state.space, regex, secure: state.secure })?;
     if to.starts_with("{uri}") || to.starts_with("{path}") {
         to.insert_str(0, "{scheme}://{host}");
     }

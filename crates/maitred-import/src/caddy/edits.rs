@@ -2,6 +2,7 @@
 
 use super::access::Gate;
 use super::matchers::{Both, Selector};
+use super::paths;
 use super::tree::Directive;
 use crate::drafts::{Header, How, Route, Target};
 use crate::model::Value;
@@ -76,6 +77,65 @@ pub(crate) fn apply(cx: &Shared, edits: &[Placed<'_>], from: usize, routes: &mut
             routes.push(route);
         }
     }
+}
+
+/// Caddy compares paths without case: so do the routes that refuse, or ask who the client is, unless all behind them do the same.
+pub(crate) fn without_case(mut routes: Vec<Route>) -> Vec<Route> {
+    for at in 0..routes.len() {
+        let (Some(route), rest) = (routes.get(at), routes.get(at + 1..).unwrap_or_default()) else { break };
+        let refuses = matches!(&route.target, Target::Respond { status: 400.., .. });
+        let is_open = |later: &Route| match refuses {
+            true => later.target != route.target,
+            false => later.gates != route.gates,
+        };
+        let strips = match &route.target {
+            Target::Pool { strip, .. } => strip.is_some(),
+            Target::Files(files) => files.strip.is_some(),
+            _ => false,
+        };
+        let has_case = route.paths.iter().any(|path| path.contains(|c: char| c.is_ascii_alphabetic()));
+        if (refuses || !route.gates.is_empty())
+            && has_case
+            && !strips
+            && route.regex.is_none()
+            && rest.iter().any(is_open)
+        {
+            let regex = paths::any_case(&route.paths);
+            if let Some(route) = routes.get_mut(at) {
+                route.paths.clear();
+                route.regex = Some(regex);
+            }
+        }
+    }
+    routes
+}
+
+/// Routes that follow one another, and differ in their paths alone, are one; those for requests that an earlier one has are none.
+pub(crate) fn joined(routes: Vec<Route>) -> Vec<Route> {
+    let mut all: Vec<Route> = Vec::new();
+    for mut route in routes {
+        if all.iter().any(|before| Selector::of(before) == Selector::of(&route)) {
+            continue;
+        }
+        while let Some(before) = all.pop_if(|before| differ_in_paths(before, &route)) {
+            let own = std::mem::take(&mut route.paths);
+            if !own.is_empty() && !before.paths.is_empty() {
+                route.paths = before.paths;
+                route.paths.extend(own);
+                route.paths.dedup();
+                route.origin = before.origin;
+            }
+        }
+        all.push(route);
+    }
+    all
+}
+
+fn differ_in_paths(one: &Route, other: &Route) -> bool {
+    let mut same = other.clone();
+    same.paths.clone_from(&one.paths);
+    same.origin.clone_from(&one.origin);
+    one.regex.is_none() && same == *one
 }
 
 /// Fields of which a response may have several.

@@ -25,6 +25,8 @@ pub(crate) struct State {
     pub(crate) tries: Option<Vec<String>>,
     /// Whether `try_files` ends with a script.
     pub(crate) front: bool,
+    /// Whether all clients of the site come by TLS.
+    pub(crate) secure: bool,
     /// The sets of directives of which one has been used.
     pub(super) done: Vec<(usize, &'static str)>,
     /// Blocks and named routes around this.

@@ -7,18 +7,28 @@ use crate::drafts::{Route, Site, Target};
 use crate::model::{Block, Value};
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 
 /// An address of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     /// The name; any, if there is none.
     pub(crate) host: Option<String>,
-    /// The port.
+    /// The port; where only the server's environment tells it, the one that is taken without the variable.
     pub(crate) port: u16,
+    /// The port, as it is written.
+    pub(crate) written: String,
     /// Whether it has TLS.
     pub(crate) tls: bool,
     /// Whether its certificate is one of Caddy's own authority.
     pub(crate) own: bool,
+}
+
+impl Address {
+    /// Whether a variable that is not set here tells a part of it.
+    pub(crate) fn is_unset(&self) -> bool {
+        variables::is_in(&self.written) || self.host.as_deref().is_some_and(variables::is_in)
+    }
 }
 
 /// What TLS asks of the clients of a site.
@@ -34,7 +44,8 @@ pub(crate) struct Placed {
     /// As `address` of `[[listen]]` has them.
     pub(crate) listeners: Vec<String>,
     pub(crate) tls: bool,
-    pub(crate) port: u16,
+    /// The port, as it is written.
+    pub(crate) port: String,
     /// What `[[listen]]` says of TLS.
     pub(crate) clients: Clients,
     /// Whether certificates come by themselves.
@@ -42,6 +53,11 @@ pub(crate) struct Placed {
     /// Whether it is a comment, since none of its addresses can be used yet.
     pub(crate) off: bool,
     bind: Vec<String>,
+}
+
+/// The port that is taken where a variable tells it that is not set: another one for each variable, as a rule.
+fn otherwise(variable: &str) -> u16 {
+    18_000 + variable.bytes().map(u16::from).fold(0, u16::wrapping_add) % 1000
 }
 
 /// Reads an address.
@@ -60,25 +76,36 @@ pub(crate) fn address(text: &str, options: &Options) -> Result<Address, String> 
     }
     let rest = rest.trim_end_matches('/').to_owned();
     let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => {
-            (host.to_owned(), Some(port.parse::<u16>().map_err(|_| "the port is no number".to_owned())?))
-        }
+        Some((host, port)) if !port.contains(']') => (host.to_owned(), Some(port.to_owned())),
         _ => (rest, None),
     };
-    let host = host.to_ascii_lowercase();
+    // A name has no case, but a variable has.
+    let host = if variables::is_in(&host) { values::host(&host) } else { host.to_ascii_lowercase() };
     if host.trim_start_matches("*.").contains('*') && host != "*" {
         return Err("`*` stands for the first part of a name".into());
     }
     let (http, https) = (options.ports.0.unwrap_or(80), options.ports.1.unwrap_or(443));
-    let port = port.unwrap_or(if scheme.as_deref() == Some("http") { http } else { https });
+    let unset = port.as_deref().filter(|port| variables::is_in(port));
+    let is_http = scheme.as_deref() == Some("http");
+    let number = match (&port, unset) {
+        (Some(port), Some(_)) => otherwise(port),
+        (Some(port), None) => port.parse::<u16>().map_err(|_| "the port is no number".to_owned())?,
+        (None, _) if is_http => http,
+        (None, _) => https,
+    };
+    let written = match unset {
+        Some(port) => variables::with_otherwise(port, |_, _| number.to_string()),
+        None => number.to_string(),
+    };
+    let port = number;
     let named = !host.is_empty() && host != "*" && host != "0.0.0.0";
-    let plain = scheme.as_deref() == Some("http") || port == http;
+    let plain = is_http || port == http;
     let tls = !plain && (port == https || scheme.is_some() || (named && !options.no_certificates));
     let ip = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
     let internal = [".localhost", ".local", ".internal", ".home.arpa"].iter().any(|end| host.ends_with(end));
     let own =
         tls && (!named || ip || internal || host == "localhost" || options.local || options.no_certificates);
-    Ok(Address { host: named.then_some(host), port, tls, own })
+    Ok(Address { host: named.then_some(host), port, written, tls, own })
 }
 
 /// What `bind` says, or all addresses.
@@ -125,7 +152,7 @@ fn bind(word: &str) -> Option<Vec<String>> {
     }
 }
 
-fn at(bind: &str, port: u16) -> String {
+fn at(bind: &str, port: impl std::fmt::Display) -> String {
     if bind.starts_with("unix:") { bind.to_owned() } else { format!("{bind}:{port}") }
 }
 
@@ -136,17 +163,17 @@ pub(crate) fn placed(
     binds: &[String],
     (clients, acme): (&Clients, bool),
 ) -> Vec<Placed> {
-    let mut ports: Vec<(u16, bool, Vec<Option<&String>>)> = Vec::new();
+    let mut ports: Vec<(&Address, bool, Vec<Option<&String>>)> = Vec::new();
     for address in addresses {
-        match ports.iter_mut().find(|(port, ..)| *port == address.port) {
+        match ports.iter_mut().find(|(known, ..)| known.written == address.written) {
             Some((_, tls, hosts)) => {
                 *tls |= address.tls;
                 hosts.push(address.host.as_ref());
             }
-            None => ports.push((address.port, address.tls, vec![address.host.as_ref()])),
+            None => ports.push((address, address.tls, vec![address.host.as_ref()])),
         }
     }
-    let of = |(port, tls, hosts): (u16, bool, Vec<Option<&String>>)| {
+    let of = |(address, tls, hosts): (&Address, bool, Vec<Option<&String>>)| {
         let mut site = site.clone();
         let mut names: Vec<String> = hosts.iter().copied().flatten().cloned().collect();
         names.dedup();
@@ -156,9 +183,9 @@ pub(crate) fn placed(
         }
         Placed {
             site,
-            listeners: binds.iter().map(|bind| at(bind, port)).collect(),
+            listeners: binds.iter().map(|bind| at(bind, &address.written)).collect(),
             tls,
-            port,
+            port: address.written.clone(),
             clients: if tls { clients.clone() } else { Clients::default() },
             acme: tls && acme,
             off: false,
@@ -213,14 +240,31 @@ pub(crate) fn listens(cx: &Shared, sites: &mut Vec<Placed>, options: &Options) -
             placed.listeners.clear();
         }
     }
-    let blocks = found.iter().map(|listener| {
+    let mut blocks: Vec<Block> = Vec::new();
+    // What redirects to them waits with them.
+    let is_lit = found.iter().any(|listener| listener.tls && !dark.contains(&listener.address));
+    for listener in &found {
         let mut block = block(listener, options);
-        if dark.contains(&listener.address) {
+        if dark.contains(&listener.address) || (listener.redirects && !is_lit) {
             block.off = Some("no site has a certificate on this machine: see the comments there".into());
         }
-        block
-    });
-    blocks.collect()
+        join(&mut blocks, block);
+    }
+    blocks
+}
+
+/// Adds a listener: addresses that have the same keys are in one table.
+fn join(blocks: &mut Vec<Block>, mut block: Block) {
+    let keys = |block: &Block| (block.entries.get(1..).unwrap_or_default().to_vec(), block.off.clone());
+    let same = blocks.iter_mut().find(|known| keys(known) == keys(&block));
+    let (Some(known), Some(own)) = (same, block.entries.first_mut()) else { return blocks.push(block) };
+    if let Some(first) = known.entries.first_mut() {
+        let list = |value: &Value| match value {
+            Value::List(items) => items.clone(),
+            one => vec![one.clone()],
+        };
+        first.value = Value::List([list(&first.value), list(&own.value)].concat());
+    }
 }
 
 /// Addresses with TLS at which no site has a certificate yet: they must not answer in cleartext, and without asking clients for
@@ -267,7 +311,7 @@ fn redirects(sites: &mut [Placed], found: &mut Vec<Listener>, options: &Options)
             // A site in cleartext that has the name is the one that answers.
             let taken = there.any(|(_, hosts)| placed.site.hosts.iter().all(|host| hosts.contains(host)));
             if !taken && !placed.listeners.contains(&address) {
-                let port = if placed.port == 443 { String::new() } else { format!(":{}", placed.port) };
+                let port = if placed.port == "443" { String::new() } else { format!(":{}", placed.port) };
                 let to = format!("https://{{host}}{port}{{uri}}");
                 let what = "redirects to TLS";
                 let mut route = Route::new(&placed.site.origin.0, what, Target::Redirect { to, status: 308 });
@@ -298,13 +342,13 @@ fn empty(sites: &mut Vec<Placed>, all: &[String]) {
         hosts: Vec::new(),
         certificates: Vec::new(),
         routes: vec![Route::new(&first.site.origin.0, "an empty response", nothing)],
-        notes: Vec::new(),
+        notes: vec!["names that no site has".to_owned()],
         error_pages: Vec::new(),
         error_root: None,
         log: None,
     };
     let clients = Clients::default();
-    let (tls, port, acme, off, bind) = (false, 0, false, false, Vec::new());
+    let (tls, port, acme, off, bind) = (false, String::new(), false, false, Vec::new());
     sites.insert(0, Placed { site, listeners: without, tls, port, clients, acme, off, bind });
 }
 

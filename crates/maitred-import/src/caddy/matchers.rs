@@ -122,7 +122,16 @@ impl Selector {
         match space {
             Space::Unknown if about_paths => return Both::Unknown(REWRITTEN),
             Space::Sent | Space::Unknown => {}
-            Space::Fixed(_) if nested || self.regex.is_some() => return Both::Unknown(REWRITTEN),
+            Space::Fixed(_) | Space::Behind(_) if nested || self.regex.is_some() => {
+                return Both::Unknown(REWRITTEN);
+            }
+            Space::Behind(_) if self.paths.is_empty() => {}
+            Space::Behind(begin) => match paths::after(begin, &self.paths) {
+                Some(paths) if paths.is_empty() => return Both::Never,
+                Some(paths) if paths.iter().any(|path| path == "/*") => found.paths.clear(),
+                Some(paths) => found.paths = paths,
+                None => return Both::Unknown(REWRITTEN),
+            },
             Space::Fixed(path) => {
                 let path = path.split('?').next().unwrap_or_default();
                 if !self.paths.is_empty() && !self.paths.iter().any(|pattern| paths::fits(pattern, path)) {

@@ -5,6 +5,7 @@ mod answers;
 mod edits;
 mod engine;
 mod errors;
+mod first;
 mod lexer;
 mod listeners;
 mod matchers;
@@ -41,6 +42,7 @@ pub(crate) fn import(paths: &[PathBuf], root: Option<&Path>) -> Result<(Document
         let base = path.parent().unwrap_or(Path::new(""));
         all.extend(loader.expand(directives, Some(base), 0, &mut report));
     }
+    first::refuse(&all)?;
     Ok(document(all, report))
 }
 
@@ -52,11 +54,12 @@ pub(crate) fn text(text: &str) -> Result<(Document, Report), String> {
     let mut report = Report::default();
     let directives = tree::parse(&"text".into(), text).map_err(|(why, line)| format!("{line}: {why}"))?;
     let directives = Loader::new(None).expand(directives, None, 0, &mut report);
+    first::refuse(&directives)?;
     Ok(document(directives, report))
 }
 
 fn document(directives: Vec<Directive>, report: Report) -> (Document, Report) {
     let cx = Shared::new(report);
     let blocks = sites::blocks(&cx, directives);
-    (Document { blocks, ..Document::default() }, cx.report.into_inner())
+    (Document { blocks, brief: true, ..Document::default() }, cx.report.into_inner())
 }

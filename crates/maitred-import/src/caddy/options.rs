@@ -6,6 +6,7 @@ use super::values;
 use crate::model::Value;
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 use crate::write;
 
 /// Options for all sites.
@@ -40,6 +41,30 @@ pub(crate) struct Options {
     /// `&(name)`: routes with names.
     pub(crate) routes: Vec<(String, Directive)>,
 }
+
+/// What is said of a mail address that only the server's environment has.
+pub(crate) const MAIL: &str = "authorities write to `contact` of [acme], if it is there: the variable is not set where the \
+                               import runs";
+/// What is said of the names of a zone.
+pub(crate) const DNS: &str = "names are validated by ports 80 and 443, unless `[[acme.dns]]` names a server that takes updates, or \
+                              a program (docs/acme.md)";
+/// Lines of `tls` about records of names.
+pub(crate) const RECORDS: &[&str] = &[
+    "dns",
+    "dns_challenge_override_domain",
+    "dns_ttl",
+    "propagation_delay",
+    "propagation_timeout",
+    "resolvers",
+];
+/// What is said of certificates of Caddy's own authority.
+pub(crate) const OWN: &str = "no authority is made for such names: `certificates` takes files that one of yours has signed, as \
+                              Caddy's own can, or [acme] has its `directory`; until then there is no TLS for them";
+/// What is said of PHP that runs in Caddy.
+pub(crate) const PHP: &str =
+    "FrankenPHP has PHP inside: run PHP-FPM, and name it by `php_fastcgi` (docs/php.md)";
+/// The authority that there is unless another one is named.
+const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
 
 /// Caddy's order of directives (`httpcaddyfile.defaultDirectiveOrder`). Directives of modules come before all others.
 pub(crate) const ORDER: &[&str] = &[
@@ -119,12 +144,19 @@ impl Options {
             None => cx.not_possible(line, "it is fixed here, without placeholders"),
         };
         match line.name() {
+            "email" if word.as_deref().is_some_and(variables::is_in) => {
+                cx.say(line, Kind::Choice, MAIL);
+                return true;
+            }
             "email" => push("contact", word),
-            "acme_ca" => push("directory", word),
+            "acme_ca" => push(
+                "directory",
+                word.map(|url| variables::with_otherwise(&url, |_, _| LETS_ENCRYPT.to_owned())),
+            ),
             "acme_ca_root" => push("ca_file", word),
             "local_certs" => {
                 self.local = true;
-                cx.not_possible(line, "there is no authority of one's own: `certificates` names files");
+                cx.say(line, Kind::Worse, OWN);
                 return true;
             }
             "skip_install_trust" => {
@@ -168,6 +200,11 @@ impl Options {
     fn addresses(&mut self, cx: &Shared, line: &Directive) -> bool {
         let port = line.word(1).parse::<u16>().ok().filter(|port| *port > 0);
         match line.name() {
+            "http_port" | "https_port" if port.is_none() && line.word(1).starts_with("{$") => {
+                let why = "the variable is not set where the import runs, and all addresses depend on it: run it with the \
+                           environment of Caddy";
+                cx.not_possible(line, why);
+            }
             "http_port" | "https_port" if port.is_none() => cx.not_possible(line, "a port is a number"),
             "http_port" => {
                 cx.translated(line);
@@ -224,6 +261,17 @@ impl Options {
             }
             ("default_sni" | "fallback_sni", _) => {
                 cx.say(line, Kind::Choice, "without a name, the certificate is that of the first site");
+            }
+            ("acme_dns", _) => cx.say(line, Kind::Worse, DNS),
+            ("frankenphp", _) => {
+                cx.not_possible(line, PHP);
+                line.inside().iter().for_each(|inside| cx.not_needed(inside, "it is about the PHP inside"));
+            }
+            ("supervisor", _) => {
+                cx.not_possible(line, "programs are started by a supervisor of their own, such as systemd");
+                line.inside()
+                    .iter()
+                    .for_each(|inside| cx.not_needed(inside, "what it is in has no counterpart"));
             }
             _ => cx.not_possible(line, "there is no key for this"),
         }

@@ -65,6 +65,22 @@ pub(crate) fn behind(prefix: &str, pattern: &str) -> String {
     }
 }
 
+/// The patterns of the paths that fit some of these behind a beginning; `None` if that cannot be said.
+pub(crate) fn after(begin: &str, patterns: &[String]) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let literal = pattern.strip_suffix('*').unwrap_or(pattern);
+        let (ours, theirs) = (begin.to_ascii_lowercase(), literal.to_ascii_lowercase());
+        match (pattern.ends_with('*'), theirs.strip_prefix(&ours)) {
+            _ if literal.contains('*') => return None,
+            (true, _) if ours.starts_with(&theirs) => found.push("/*".to_owned()),
+            (_, Some(rest)) if rest.starts_with('/') => found.push(pattern[begin.len()..].to_owned()),
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
 /// The same of an expression; `None` if it may begin anywhere.
 pub(crate) fn regex_behind(prefix: &str, regex: &str) -> Option<String> {
     let (flags, rest) = match regex.strip_prefix("(?i)") {
@@ -85,6 +101,18 @@ pub(crate) fn escaped(text: &str) -> String {
         out.push(c);
     }
     out
+}
+
+/// Patterns, in which each `*` stands for anything, as an expression that looks at no case.
+pub(crate) fn any_case(patterns: &[String]) -> String {
+    let expression = |pattern: &String| {
+        let middle = escaped(pattern.trim_matches('*')).replace(r"\*", ".*");
+        let begin = if pattern.starts_with('*') { "" } else { "^" };
+        let end = if pattern.ends_with('*') { "" } else { "$" };
+        format!("{begin}{middle}{end}")
+    };
+    let all: Vec<String> = patterns.iter().map(expression).collect();
+    format!("(?i){}", all.join("|"))
 }
 
 /// What Caddy's patterns are: a `*` at an end stands for anything, another one for anything but slashes.
@@ -150,6 +178,19 @@ mod tests {
         assert_eq!(of(&["/api/*"], &["/other/*"]), Some(Vec::new()));
         assert_eq!(of(&["/a", "/b"], &["*b"]), Some(texts(&["/b"])));
         assert_eq!(of(&["/api/*"], &["*.php"]), None);
+    }
+
+    #[test]
+    fn patterns_behind_a_beginning() {
+        let of = |patterns: &[&str]| after("/a", &texts(patterns));
+        assert_eq!(of(&["/a*"]), Some(texts(&["/*"])));
+        assert_eq!(of(&["/a/x/*", "/A/y", "/a", "/b/*"]), Some(texts(&["/x/*", "/y"])));
+        assert_eq!((of(&["/b"]), of(&["*.php"])), (Some(Vec::new()), None));
+    }
+
+    #[test]
+    fn expressions_without_case() {
+        assert_eq!(any_case(&texts(&["/a.b/*", "*.php", "/x/*/y"])), r"(?i)^/a\.b/|\.php$|^/x/.*/y$");
     }
 
     #[test]

@@ -6,11 +6,12 @@ use crate::drafts::{Header, How};
 use crate::model::{Block, Value};
 use crate::report::Kind;
 use crate::shared::Shared;
+use crate::variables;
 use crate::write;
 use maitred_config::Health;
 
-/// Where nothing listens: a pool that leads there answers 502.
-const NOWHERE: &str = "127.0.0.1:9";
+/// What a variable that is not set stands for: a server where nothing listens, so that there is 502, or such a port.
+const NOWHERE: (&str, &str) = ("127.0.0.1:9", "9");
 
 /// A pool, and what goes with it.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,6 +24,8 @@ pub(crate) struct Proxy {
     pub(crate) response: Vec<Header>,
     /// `rewrite`
     pub(crate) rewrite: Option<String>,
+    /// Whether all clients come by TLS.
+    secure: bool,
 }
 
 /// What `reverse_proxy` names; `words` stand behind its matcher.
@@ -35,7 +38,7 @@ pub(crate) fn reverse(
     words: &[String],
     known: Known<'_>,
 ) -> Result<Proxy, String> {
-    let found = of_pool(cx, directive, words, "http")?;
+    let found = of_pool(cx, directive, (words, known.secure), "http")?;
     let rewrite = directive.inside().iter().find(|line| line.name() == "rewrite");
     let rewrite = match rewrite {
         Some(line) => {
@@ -51,7 +54,7 @@ pub(crate) fn reverse(
         cx.say(directive, Kind::Choice, why);
     }
     let pool = cx.pool(&name_of(&found.upstreams), found.block);
-    Ok(Proxy { pool, request: found.request, response: found.response, rewrite })
+    Ok(Proxy { pool, request: found.request, response: found.response, rewrite, secure: known.secure })
 }
 
 /// A pool before it has a name, and what goes with it.
@@ -80,11 +83,11 @@ const TIMEOUT: &str = "24h";
 pub(crate) fn of_pool(
     cx: &Shared,
     directive: &Directive,
-    words: &[String],
+    (words, secure): (&[String], bool),
     scheme: &'static str,
 ) -> Result<Found, String> {
     let mut upstreams: Vec<String> = words.to_vec();
-    let mut proxy = Proxy::default();
+    let mut proxy = Proxy { secure, ..Proxy::default() };
     let mut settings: Vec<(&'static str, Value)> = Vec::new();
     let mut health: Vec<(String, Value)> = Vec::new();
     let php = scheme == "fastcgi";
@@ -118,7 +121,7 @@ pub(crate) fn of_pool(
     if !php {
         settings.push(("target", "as_sent".into()));
     }
-    let block = block(cx, directive, &upstreams, scheme, settings)?;
+    let block = block(directive, &upstreams, scheme, settings)?;
     Ok(Found { block, request: proxy.request, response: proxy.response, upstreams, own_host })
 }
 
@@ -544,20 +547,34 @@ const SENT: &[(&str, &[&str])] = &[
 
 /// Fields in which a server says who the client is, none of which a configuration writes.
 fn is_about_client(name: &str) -> bool {
-    name.starts_with("x-forwarded-")
-        || ["forwarded", "x-real-ip", "x-request-id", "x-request-start"].contains(&name)
+    [
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+        "forwarded",
+        "x-request-id",
+        "x-request-start",
+    ]
+    .contains(&name)
 }
 
 fn fields(cx: &Shared, line: &Directive, proxy: &mut Proxy) {
     let up = line.name() == "header_up";
     let (name, value) = (line.word(1), line.word(2));
     let bare = name.trim_start_matches(['+', '-', '>', '?']).trim_end_matches(':').to_ascii_lowercase();
-    let same = format!("{{>{bare}}}");
+    let read = value.to_ascii_lowercase();
+    let same = ["{>", "{header.", "{http.request.header."]
+        .iter()
+        .any(|begin| read.strip_prefix(begin).and_then(|rest| rest.strip_suffix('}')) == Some(bare.as_str()));
     if up && SENT.iter().any(|(known, values)| *known == bare && values.contains(&value)) {
         return cx.not_needed(line, "applications get this field so");
     }
-    if up && value.to_ascii_lowercase() == same {
-        return cx.not_needed(line, "fields of requests are passed on");
+    if up && bare == "x-forwarded-proto" && value == "https" && proxy.secure {
+        return cx.not_needed(line, "all addresses of the site have TLS");
+    }
+    if up && same {
+        let why = "fields of requests are passed on, and one that the client has not sent is not there, instead of empty";
+        return cx.say(line, Kind::Better, why);
     }
     if up && ["connection", "upgrade"].contains(&bare.as_str()) {
         return cx.say(line, Kind::Choice, "WebSockets are passed on, and connections are the server's own");
@@ -628,19 +645,16 @@ pub(crate) fn rule(words: &[String]) -> Result<(Header, bool), String> {
 
 /// The keys of a pool of these servers.
 pub(crate) fn block(
-    cx: &Shared,
     directive: &Directive,
     upstreams: &[String],
     scheme: &str,
     settings: Vec<(&str, Value)>,
 ) -> Result<Block, String> {
     let mut connect = Vec::new();
-    let mut unknown = None;
     let (mut settings, mut resolve) = (settings, false);
     for upstream in upstreams {
-        resolve |= upstream.starts_with(RESOLVED);
-        let (address, missing) = server(cx, upstream, scheme)?;
-        unknown = unknown.or(missing);
+        let address = server(upstream, scheme)?;
+        resolve |= is_name(&address);
         if !connect.contains(&address) {
             connect.push(address);
         }
@@ -649,80 +663,77 @@ pub(crate) fn block(
         return Err("it names no server".into());
     }
     if resolve {
-        // What has no address here may have one later.
-        unknown = None;
+        // Caddy asks for the address of a name with each connection.
         settings.push(("resolve", true.into()));
     }
     if speaks_http2(directive, "2") && connect.iter().any(|one| one.starts_with("https")) {
         add_tls(&mut settings, ("http2".to_owned(), true.into()));
     }
     let mut block = Block::new("").from(&directive.place, &directive.shown());
-    match unknown {
-        None => block.push("connect", Value::one_or_more(&connect), None),
-        Some(name) => {
-            let when = format!("the name {name} has an address on this machine");
-            block.push_off("connect", Value::one_or_more(&connect), None, &when);
-            let scheme = if connect.iter().all(|one| one.starts_with("https:")) { "https" } else { scheme };
-            block.push("connect", format!("{scheme}://{NOWHERE}"), None);
-            let why = format!("but {name} has no address on this machine: see the comment at the pool");
-            cx.say(directive, Kind::Translated, why);
-        }
-    }
+    block.push("connect", Value::one_or_more(&connect), None);
     for (key, value) in settings {
         block.push(key, value, None);
     }
     Ok(block)
 }
 
-/// A value of `connect`; and the name in it, if that has no address here.
-fn server(cx: &Shared, upstream: &str, scheme: &str) -> Result<(String, Option<String>), String> {
+/// Whether a value of `connect` has a name that may get other addresses.
+fn is_name(address: &str) -> bool {
+    let Some((scheme, rest)) = address.split_once("://") else { return false };
+    let host = rest.rsplit_once(':').map_or(rest, |(host, _)| host).trim_matches(['[', ']']);
+    !scheme.ends_with("+srv") && host != "localhost" && host.parse::<std::net::IpAddr>().is_err()
+}
+
+/// A value of `connect`.
+fn server(upstream: &str, scheme: &str) -> Result<String, String> {
     if let Some(name) = upstream.strip_prefix(RESOLVED) {
-        return Ok((format!("{scheme}://{name}"), None));
+        return Ok(format!("{scheme}://{name}"));
     }
     if let Some(name) = upstream.strip_prefix(SERVICE) {
-        return Ok((format!("{scheme}+srv://{name}"), None));
+        return Ok(format!("{scheme}+srv://{name}"));
     }
     let text = values::fixed(upstream).ok_or("the server is fixed here, without placeholders")?;
+    let text = variables::with_otherwise(&text, |_, (before, _)| match before.ends_with(':') {
+        true => NOWHERE.1.to_owned(),
+        false => NOWHERE.0.to_owned(),
+    });
     if let Some(path) = text.strip_prefix("unix/") {
         if scheme == "https" {
             return Err("a Unix socket has no TLS here".into());
         }
-        return Ok((format!("{scheme}+unix:{path}"), None));
+        return Ok(format!("{scheme}+unix:{path}"));
     }
     if let Some(path) = text.strip_prefix("unix+h2c/") {
-        return Ok((format!("h2+unix:{path}"), None));
+        return Ok(format!("h2+unix:{path}"));
     }
     let scheme = if text.starts_with("h2c://") { "h2" } else { scheme };
     let address = match text.split_once("://") {
         Some(("http" | "h2c", address)) => {
             address.to_owned() + if address.contains(':') { "" } else { ":80" }
         }
-        Some(("https", address)) => {
-            let address = address.trim_end_matches('/');
-            let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-            let unknown = (!cx.machine.has_address(host)).then(|| host.to_owned());
-            return Ok((format!("https://{address}"), unknown));
-        }
+        Some(("https", address)) => return Ok(format!("https://{}", address.trim_end_matches('/'))),
         Some((other, _)) => return Err(format!("pools do not speak {other}")),
         None => text,
     };
     let address = address.trim_end_matches('/');
-    if address.contains(['/', '-']) && address.rsplit(':').next().is_some_and(|port| port.contains('-')) {
+    let ports = address.rsplit_once(':').map(|(_, ports)| ports).filter(|_| !variables::is_in(address));
+    if ports.is_some_and(|ports| ports.contains('-')) {
         return Err("ports are named one by one here".into());
     }
     let address = if address.starts_with(':') { format!("127.0.0.1{address}") } else { address.to_owned() };
-    let host = match address.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => &address,
+    let default = match (has_port(&address), scheme) {
+        (true, _) => "",
+        (false, "fastcgi") => ":9000",
+        (false, "https") => ":443",
+        (false, _) => ":80",
     };
-    let default = match (host == address, scheme) {
-        (true, "fastcgi") => ":9000",
-        (true, "https") => ":443",
-        (true, _) => ":80",
-        (false, _) => "",
-    };
-    let unknown = (!cx.machine.has_address(host)).then(|| host.to_owned());
-    Ok((format!("{scheme}://{address}{default}"), unknown))
+    Ok(format!("{scheme}://{address}{default}"))
+}
+
+/// Whether an address has a port, or a variable at its end that may have one.
+fn has_port(address: &str) -> bool {
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    variables::is_at_end(address) || address.rsplit_once(':').is_some_and(|(_, port)| is_port(port))
 }
 
 /// A name for the pool of these servers.

@@ -57,13 +57,14 @@ enum Flow {
 /// Blocks within one another, at most.
 const DEPTH_MAX: usize = 40;
 
-/// The routes of a site.
-pub(crate) fn of(cx: &Shared, options: &Options, site: &Directive) -> Vec<Route> {
+/// The routes of a site. `secure`: all its clients come by TLS.
+pub(crate) fn of(cx: &Shared, options: &Options, site: &Directive, secure: bool) -> Vec<Route> {
     let engine = Engine { cx, options, scopes: Cell::new(0) };
     let items = engine.items(site.inside(), &Named::new(), true);
     let mut routes = Vec::new();
-    engine.run(&items, State::default(), &Selector::default(), &mut routes, &site.place);
-    routes
+    let state = State { secure, ..State::default() };
+    engine.run(&items, state, &Selector::default(), &mut routes, &site.place);
+    edits::without_case(edits::joined(routes))
 }
 
 impl<'e> Engine<'e> {
@@ -250,17 +251,8 @@ impl<'e> Engine<'e> {
             return Err("too many blocks stand in one another".into());
         }
         inner.done.extend(item.set());
-        if directive.name() == "handle_path"
-            && let Some(prefix) = item.asked.selector.paths.first()
-        {
-            let prefix =
-                prefix.strip_suffix('*').ok_or("what is in it sees `/` instead: `rewrite` says that")?;
-            if !prefix.ends_with('/') {
-                return Err("a prefix ends at a slash: `handle_path /name/*`".into());
-            }
-            strip(&mut inner, prefix);
-        } else if directive.name() == "handle_path" && !own.is_all() {
-            return Err("it has one prefix".into());
+        if directive.name() == "handle_path" {
+            return self.handle_path(item, rest, inner, (own, all), out);
         }
         let invoked = || {
             let name = item.words.first().map(String::as_str).unwrap_or_default();
@@ -281,6 +273,82 @@ impl<'e> Engine<'e> {
                 self.run(&items, inner, all, out, &directive.place);
             }
         }
+        Ok(())
+    }
+
+    /// `handle_path`: what is in it sees the path without the beginning that its matcher names.
+    fn handle_path<'d>(
+        &self,
+        item: &Item<'d>,
+        rest: &[Item<'d>],
+        mut inner: State,
+        (own, all): (&Selector, &Selector),
+        out: &mut Vec<Route>,
+    ) -> Result<(), String> {
+        let (cx, directive) = (self.cx, item.directive);
+        let items = self.items(directive.inside(), &item.named, true);
+        let items: Vec<Item<'d>> = items.into_iter().chain(rest.iter().cloned()).collect();
+        let path = match item.asked.selector.paths.first() {
+            Some(path) => path.as_str(),
+            None if own.is_all() => "/*",
+            None => return Err("it has one prefix".into()),
+        };
+        let name = path.strip_suffix('*').unwrap_or(path);
+        match &inner.space {
+            Space::Sent | Space::Without(_) if name.ends_with('/') => strip(&mut inner, name),
+            Space::Sent | Space::Without(_) => {
+                return self.shortened((directive, path), &items, inner, all, out);
+            }
+            // The beginning that a rewrite has put there is taken away again.
+            Space::Behind(begin) if begin == name.trim_end_matches('/') => {
+                (inner.space, inner.rewrite) = (Space::Sent, None);
+            }
+            _ if name == "/" => {}
+            _ => return Err("the path was rewritten before".into()),
+        }
+        cx.translated(directive);
+        self.run(&items, inner, all, out, &directive.place);
+        Ok(())
+    }
+
+    /// `handle_path` of a path without a slash at its end, which is `/` inside, and of what is below it.
+    fn shortened<'d>(
+        &self,
+        (directive, path): (&'d Directive, &str),
+        items: &[Item<'d>],
+        mut inner: State,
+        all: &Selector,
+        out: &mut Vec<Route>,
+    ) -> Result<(), String> {
+        let prefix = path.strip_suffix('*');
+        let name = prefix.unwrap_or(path);
+        if name.contains('*') {
+            return Err("its prefix is a path".into());
+        }
+        let part = |path: String| {
+            let selector = Selector { paths: vec![path], ..Selector::default() };
+            match selector.within(&inner.space) {
+                Both::Is(within) => match all.and(&within) {
+                    Both::Is(part) => Ok(part),
+                    _ => Err("it is behind another prefix".to_owned()),
+                },
+                _ => Err("the path was rewritten before".to_owned()),
+            }
+        };
+        let exact = part(name.to_owned())?;
+        let below = prefix.map(|name| part(format!("{name}/*"))).transpose()?;
+        let mut at_root = inner.clone();
+        (at_root.strip, at_root.rewrite) = (None, Some("/".to_owned()));
+        at_root.space = Space::Fixed("/".to_owned());
+        self.run(items, at_root, &exact, out, &directive.place);
+        let Some(below) = below else {
+            self.cx.translated(directive);
+            return Ok(());
+        };
+        let why = "longer names that begin so are not for it, which it answers with an error";
+        self.cx.say(directive, Kind::Better, why);
+        strip(&mut inner, &format!("{name}/"));
+        self.run(items, inner, &below, out, &directive.place);
         Ok(())
     }
 
@@ -308,7 +376,14 @@ impl<'e> Engine<'e> {
                 });
             }
             "uri" if word(0) == "strip_prefix" => return self.strip_prefix(item, own, all, state),
-            "uri" => return Err("of `uri`, `strip_prefix` alone has a counterpart".into()),
+            "uri" if word(0) == "replace" => {
+                self.replace(item, all, state)?;
+                let why = "the beginning of a path is replaced, and not what is like it further behind";
+                self.cx.say(item.directive, Kind::Choice, why);
+            }
+            "uri" => {
+                return Err("of `uri`, `strip_prefix` and `replace` of a prefix have a counterpart".into());
+            }
             "rewrite" => {
                 self.rewrite(word(0), all, state)?;
                 self.cx.translated(item.directive);
@@ -361,6 +436,31 @@ impl<'e> Engine<'e> {
         Ok(part)
     }
 
+    /// `uri replace` of the beginning that all paths have which get there.
+    fn replace(&self, item: &Item<'_>, all: &Selector, state: &mut State) -> Result<(), String> {
+        let fixed = |at: usize| item.words.get(at).and_then(|word| values::fixed(word));
+        let ([_, _, _], Some(from), Some(to)) = (item.words, fixed(1), fixed(2)) else {
+            return Err("what is replaced is fixed here".into());
+        };
+        let (from, to) = (from.trim_end_matches('/'), to.trim_end_matches('/'));
+        let begin = format!("{from}/");
+        let begins = !all.paths.is_empty() && all.paths.iter().all(|path| path.starts_with(&begin));
+        let is_path = |path: &str| path.is_empty() || path.starts_with('/');
+        if state.space != Space::Sent
+            || !begins
+            || !is_path(to)
+            || from.contains(['*', '?'])
+            || to.contains(['?', '{'])
+        {
+            return Err(
+                "of `uri replace`, a prefix that all paths have which get there has a counterpart".into()
+            );
+        }
+        state.strip = Some((begin, format!("{to}/")));
+        state.space = Space::Unknown;
+        Ok(())
+    }
+
     fn rewrite(&self, to: &str, all: &Selector, state: &mut State) -> Result<(), String> {
         let tail = ["{uri}", "{http.request.uri}"].iter().find_map(|whole| to.strip_suffix(whole));
         if let (Space::Without(_), Some(begin), Some((prefix, _))) = (&state.space, tail, &state.strip)
@@ -373,13 +473,20 @@ impl<'e> Engine<'e> {
             return Ok(());
         }
         let regex = all.regex.as_ref().map(|_| all.regex_name.as_str());
-        let known = Known { space: &state.space, regex };
+        let known = Known { space: &state.space, regex, secure: state.secure };
         let template = values::template(to, known)?;
         if !template.starts_with(['/', '{']) {
             return Err("a path begins with `/`".into());
         }
         if state.tries.is_some() {
             return Err("the path was rewritten before".into());
+        }
+        let begin =
+            template.strip_suffix("{uri}").filter(|begin| state.space == Space::Sent && is_fixed(begin));
+        if let Some(begin) = begin.map(|begin| begin.trim_end_matches('/').to_owned()) {
+            (state.strip, state.rewrite) = (None, Some(format!("{begin}{{uri}}")));
+            state.space = Space::Behind(begin);
+            return Ok(());
         }
         state.space = match template.contains('{')
             && template.split('?').next().is_some_and(|path| path.contains('{'))
@@ -530,6 +637,11 @@ impl<'e> Engine<'e> {
         }
         found
     }
+}
+
+/// Whether this is a path that all requests have at their beginning.
+fn is_fixed(begin: &str) -> bool {
+    begin.starts_with('/') && begin.len() > 1 && !begin.contains(['{', '?', '*'])
 }
 
 /// Whether `vars` sets nothing that Caddy itself reads.

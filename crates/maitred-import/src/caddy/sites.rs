@@ -3,12 +3,12 @@
 use super::access;
 use super::errors;
 use super::listeners::{self, Address, Clients, Placed};
-use super::options::Options;
+use super::options::{self, Options};
 use super::routes;
 use super::tree::Directive;
 use super::values;
 use crate::drafts::{Route, Site, Target};
-use crate::model::{Block, Value};
+use crate::model::{Block, Entry, Value};
 use crate::report::{Kind, Place};
 use crate::shared::Shared;
 use crate::write;
@@ -46,7 +46,11 @@ pub(crate) fn blocks(cx: &Shared, directives: Vec<Directive>) -> Vec<Block> {
     let limits = limits(&options, &found);
     blocks.extend((!limits.entries.is_empty()).then_some(limits));
     for placed in found {
+        let is_empty = placed.port.is_empty();
         let mut tables = write::site(placed.site);
+        if is_empty {
+            tables.iter_mut().for_each(|table| table.origin = None);
+        }
         if let Some(first) = tables.first_mut() {
             if !placed.listeners.is_empty() {
                 let at = first.entries.iter().take_while(|entry| entry.key == "hosts").count();
@@ -65,7 +69,37 @@ pub(crate) fn blocks(cx: &Shared, directives: Vec<Directive>) -> Vec<Block> {
         blocks.extend(tables);
     }
     blocks.extend(cx.blocks());
+    waiting(&mut blocks);
     blocks
+}
+
+/// Pools from which on it is shorter to say for all sites how long a server may take.
+const POOLS_MIN: usize = 3;
+
+/// How long servers may take is said once, if all may take equally long, and nothing else is said of limits.
+fn waiting(blocks: &mut Vec<Block>) {
+    let is_time = |entry: &Entry| entry.key == "request_timeout";
+    let says = |entry: &Entry| match &entry.value {
+        Value::Table(table) if entry.key == "limits" => table.iter().any(|(key, _)| key == "request_timeout"),
+        _ => false,
+    };
+    let has_limits = |block: &Block| block.header.starts_with("[[site") && block.entries.iter().any(says);
+    let pools = blocks.iter().filter(|block| block.header.starts_with("[pool."));
+    let times: Vec<Value> = pools
+        .filter_map(|pool| pool.entries.iter().find(|entry| is_time(entry)))
+        .map(|entry| entry.value.clone())
+        .collect();
+    let Some(time) = times.first().filter(|time| times.iter().all(|other| other == *time)) else { return };
+    if times.len() < POOLS_MIN || blocks.iter().any(has_limits) {
+        return;
+    }
+    for pool in blocks.iter_mut().filter(|block| block.header.starts_with("[pool.")) {
+        pool.entries.retain(|entry| !is_time(entry));
+    }
+    let mut defaults = Block::new("[defaults]");
+    defaults.push("limits", Value::Table(vec![("request_timeout".to_owned(), time.clone())]), None);
+    let at = blocks.iter().position(|block| block.header == "[[site]]").unwrap_or(blocks.len());
+    blocks.insert(at, defaults);
 }
 
 /// Bodies have no bound in Caddy: here they have that of what there is room for unless told otherwise.
@@ -78,7 +112,6 @@ fn limits(options: &Options, found: &[Placed]) -> Block {
     }
     let routes = || found.iter().flat_map(|placed| &placed.site.routes);
     if routes().any(|route| route.goes_to_pool() && route.body_max.is_none()) {
-        limits.notes.push("bodies have no bound in Caddy".to_owned());
         limits.push("body_bytes_max", write::size(BODY_BYTES_MAX), None);
     }
     write::room_for_bodies(&mut limits, routes().filter_map(|route| route.body_max).max());
@@ -144,8 +177,11 @@ fn tls(cx: &Shared, directive: &Directive, options: &mut Options) -> Tls {
                     options.acme.push(("contact".into(), Value::texts(&[mail])));
                 }
             }
+            [mail] if mail.starts_with("{$") && mail.to_ascii_lowercase().contains("mail") => {
+                cx.say(line, Kind::Choice, options::MAIL);
+            }
             [internal] if internal == "internal" => {
-                cx.not_possible(line, "there is no authority of one's own: `certificates` names files");
+                cx.say(line, Kind::Worse, options::OWN);
                 found.internal = true;
             }
             _ => cx.not_possible(line, "certificates are files, or automatic (docs/acme.md)"),
@@ -201,11 +237,13 @@ fn of_tls(cx: &Shared, line: &Directive, options: &mut Options, found: &mut Tls)
                 found.closed = true;
             }
         },
+        "on_demand" if found.internal => cx.say(line, Kind::Worse, options::OWN),
         "on_demand" => {
             cx.not_possible(line, "certificates are for names that are known beforehand");
         }
+        name if options::RECORDS.contains(&name) => cx.say(line, Kind::Worse, options::DNS),
         "issuer" if line.word(1) == "internal" => {
-            cx.not_possible(line, "there is no authority of one's own: `certificates` names files");
+            cx.say(line, Kind::Worse, options::OWN);
             found.internal = true;
         }
         _ => cx.not_possible(line, "certificates are files, or automatic (docs/acme.md)"),
@@ -253,8 +291,7 @@ fn certified(cx: &Shared, directive: &Directive, options: &mut Options, addresse
     }
     let own = addresses.iter().any(|address| address.tls && address.own);
     if own && !tls.internal {
-        let why = "there is no authority of one's own for such names: `certificates` names files";
-        cx.not_possible(directive, why);
+        cx.say(directive, Kind::Worse, options::OWN);
     }
     if own || tls.internal {
         let name =
@@ -280,9 +317,14 @@ fn site(cx: &Shared, directive: &Directive, options: &mut Options) -> Vec<Placed
         return Vec::new();
     }
     cx.translated(directive);
+    if addresses.iter().any(Address::is_unset) {
+        let why = "the server takes a name or a port from its own environment: one name or number, and nothing else";
+        cx.say(directive, Kind::Choice, why);
+    }
     let tls = certified(cx, directive, options, &mut addresses);
     let binds = listeners::binds(cx, directive, options);
-    let mut routes = routes::of(cx, options, directive);
+    let secure = addresses.iter().all(|address| address.tls);
+    let mut routes = routes::of(cx, options, directive, secure);
     if tls.closed {
         let mut route =
             Route::new(&directive.place, "client_auth", Target::Respond { status: 403, body: None });

@@ -285,13 +285,16 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// The text with what `{$NAME}` and `{$NAME:default}` stand for, as this process has them; and those of which the default was
-/// taken, with their lines. A variable that is not there, and has no default, stays.
+/// A variable of the environment that is not set: its line, as it stands there, and whether it has a default.
+type Unset = (usize, String, bool);
+
+/// The text with what `{$NAME}` and `{$NAME:default}` stand for, as this process has them; and those that are not set. One
+/// without a default stays.
 pub(crate) fn with_environment(
     text: &str,
     environment: impl Fn(&str) -> Option<String>,
-) -> (String, Vec<(usize, String)>) {
-    let (mut out, mut defaults, mut rest) = (String::new(), Vec::new(), text);
+) -> (String, Vec<Unset>) {
+    let (mut out, mut unset, mut rest) = (String::new(), Vec::new(), text);
     while let Some((before, after)) = rest.split_once("{$") {
         out.push_str(before);
         let Some((inside, behind)) = after.split_once('}').filter(|(inside, _)| !inside.contains('\n'))
@@ -302,18 +305,17 @@ pub(crate) fn with_environment(
         };
         let (name, default) =
             inside.split_once(':').map_or((inside, None), |(name, default)| (name, Some(default)));
-        match (environment(name), default) {
-            (Some(value), _) => out.push_str(&value),
-            (None, Some(default)) => {
-                let line = 1 + out.matches('\n').count();
-                defaults.push((line, format!("{{${inside}}}")));
-                out.push_str(default);
-            }
-            (None, None) => out.push_str(&format!("{{${inside}}}")),
+        let shown = format!("{{${inside}}}");
+        let value = environment(name);
+        let line = out.rsplit('\n').next().unwrap_or_default();
+        let in_comment = line.starts_with('#') || line.contains(" #") || line.contains("\t#");
+        if value.is_none() && !in_comment {
+            unset.push((1 + out.matches('\n').count(), shown.clone(), default.is_some()));
         }
+        out.push_str(value.as_deref().or(default).unwrap_or(&shown));
         rest = behind;
     }
-    (out + rest, defaults)
+    (out + rest, unset)
 }
 
 /// Reads the directives of a file, after its variables of the environment.
@@ -326,10 +328,15 @@ pub(crate) fn read(
     report: &mut Report,
 ) -> Result<Vec<Directive>, (String, usize)> {
     let variable = |name: &str| std::env::var(name).ok();
-    let (text, defaults) = with_environment(text, variable);
-    for (line, shown) in defaults {
+    let (text, unset) = with_environment(text, variable);
+    for (line, shown, has_default) in unset {
         let place = Place { file: Rc::clone(file), line };
-        let why = "the variable is not set where the import runs: its default is in the output";
+        let why = match has_default {
+            true => "the variable is not set where the import runs: its default is in the output",
+            false => {
+                "the variable is not set where the import runs: where the output has it, the server takes its own"
+            }
+        };
         report.say(&place, &shown, Kind::Choice, why);
     }
     parse(file, &text)
@@ -376,9 +383,9 @@ mod tests {
         let [b, c] = found[0].inside() else { panic!("{found:?}") };
         assert_eq!((b.inside()[0].shown(), c.inside()[0].shown()), ("x".to_owned(), "y".to_owned()));
         let set = |name: &str| (name == "SET").then(|| "one".to_owned());
-        let (text, defaults) = with_environment("{$SET:x} {$UNSET:two}\n{$NONE} {x}", set);
-        assert_eq!(text, "one two\n{$NONE} {x}");
-        assert_eq!(defaults, [(1, "{$UNSET:two}".to_owned())]);
+        let (text, unset) = with_environment("{$SET:x} {$UNSET:two}\n{$NONE} {x} # {$NONE}", set);
+        assert_eq!(text, "one two\n{$NONE} {x} # {$NONE}");
+        assert_eq!(unset, [(1, "{$UNSET:two}".to_owned(), true), (2, "{$NONE}".to_owned(), false)]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Placeholders, times and sizes of a Caddyfile.
 
+use crate::variables;
+
 /// The path that directives see, where others before them have changed it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Space {
@@ -8,6 +10,8 @@ pub(crate) enum Space {
     Sent,
     /// Without this beginning, which ends with `/`.
     Without(String),
+    /// That of the request behind this beginning, which has no `/` at its end.
+    Behind(String),
     /// This one.
     Fixed(String),
     /// One that only the request tells.
@@ -21,6 +25,8 @@ pub(crate) struct Known<'k> {
     pub(crate) space: &'k Space,
     /// The expression of the path that has groups, by its name.
     pub(crate) regex: Option<&'k str>,
+    /// Whether all clients come by TLS.
+    pub(crate) secure: bool,
 }
 
 /// A value with the placeholders of redirects and rewrites.
@@ -28,7 +34,8 @@ pub(crate) struct Known<'k> {
 /// # Errors
 /// The placeholder that has no counterpart.
 pub(crate) fn template(text: &str, known: Known<'_>) -> Result<String, String> {
-    replaced(text, |name| placeholder(name, known).map(|found| format!("{{{found}}}")))
+    let found = replaced(text, |name| placeholder(name, known).map(|found| format!("{{{found}}}")))?;
+    Ok(uri(&found))
 }
 
 /// A value of a field with its placeholders: [`OPEN`] and [`CLOSE`] stand for the braces that are none of the value's own.
@@ -61,10 +68,7 @@ pub(crate) const OPEN: char = crate::write::OPEN;
 const CLOSE: char = crate::write::CLOSE;
 
 fn no_counterpart(name: &str) -> String {
-    match name.strip_prefix('$').or_else(|| name.strip_prefix("env.")) {
-        Some(variable) => format!("the variable `{variable}` of the environment is not known here"),
-        None => format!("there is no counterpart of the placeholder `{{{name}}}`"),
-    }
+    format!("there is no counterpart of the placeholder `{{{name}}}`")
 }
 
 fn replaced(text: &str, of: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
@@ -78,7 +82,10 @@ fn replaced(text: &str, of: impl Fn(&str) -> Result<String, String>) -> Result<S
             return Err("`{` and `}` begin and end placeholders".into());
         }
         out.push_str(before);
-        out.push_str(&of(name)?);
+        match variable(name) {
+            Some(value) => out.push_str(&value),
+            None => out.push_str(&of(name)?),
+        }
         rest = behind;
     }
     match rest.contains('}') {
@@ -129,11 +136,50 @@ pub(crate) fn fixed(text: &str) -> Option<String> {
     if !text.contains('{') {
         return Some(text.to_owned());
     }
-    let variable = |name: &str| {
-        let found = name.strip_prefix("env.").and_then(|name| std::env::var(name).ok());
-        found.filter(|value| !value.contains(['{', '}'])).ok_or_else(String::new)
+    replaced(text, |_| Err(String::new())).ok()
+}
+
+/// A variable of the environment: as it is where the import runs, or as the server has it. Both take an empty text for what is
+/// not set, as Caddy does.
+fn variable(name: &str) -> Option<String> {
+    let (name, at_start) = match (name.strip_prefix('$'), name.strip_prefix("env.")) {
+        (Some(name), _) => (name, true),
+        (None, name) => (name?, false),
     };
-    replaced(text, variable).ok()
+    let is_name = !name.is_empty()
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    // What was set has been filled in before the file was read.
+    let set = if at_start { None } else { std::env::var(name).ok() };
+    match set {
+        Some(value) => (!value.contains(['{', '}'])).then_some(value),
+        None => is_name.then(|| variables::one(name, "")),
+    }
+}
+
+/// A name of a host, in which variables that are not set stand for a name that no host has.
+pub(crate) fn host(text: &str) -> String {
+    variables::with_otherwise(text, |name, (_, behind)| match behind.is_empty() {
+        true => unused(name),
+        false => label(name),
+    })
+}
+
+/// A URI, in which a variable that is not set stands for such a name where its host is.
+fn uri(text: &str) -> String {
+    variables::with_otherwise(text, |name, (before, _)| match before.ends_with("://") {
+        true => unused(name),
+        false => String::new(),
+    })
+}
+
+fn label(variable: &str) -> String {
+    let name = variable.to_ascii_lowercase().replace('_', "-");
+    name.trim_matches('-').to_owned()
+}
+
+fn unused(variable: &str) -> String {
+    format!("{}.invalid", label(variable))
 }
 
 /// `1m30s`, `2d` in milliseconds.
@@ -181,17 +227,25 @@ mod tests {
 
     #[test]
     fn placeholders_times_and_sizes() {
-        let all = Known { space: &Space::Sent, regex: Some("id") };
+        let all = Known { space: &Space::Sent, regex: Some("id"), secure: false };
         assert_eq!(template("https://www.{host}{uri}", all).as_deref(), Ok("https://www.{host}{uri}"));
         assert_eq!(
             template("/{re.id.1}?x={http.request.uri.query.a}", all).as_deref(),
             Ok("/{capture.1}?x={query.a}")
         );
-        let behind = Known { space: &Space::Without("/api/".into()), regex: None };
+        let behind = Known { space: &Space::Without("/api/".into()), regex: None, secure: false };
         assert_eq!(template("/x{http.request.orig_uri}", behind).as_deref(), Ok("/x{uri}"));
-        for wrong in ["{uri}", "{re.1}", "{labels.2}", "{$X}", "a}"] {
+        for wrong in ["{uri}", "{re.1}", "{labels.2}", "{$1}", "a}"] {
             assert!(template(wrong, behind).is_err(), "{wrong}");
         }
+        let to = template("https://{$A_B}{uri}", all).map(|found| variables::written(&found));
+        assert_eq!(to.as_deref(), Ok("https://${A_B:-a-b.invalid}{uri}"));
+        assert_eq!(variables::written(&host(&fixed("x.{$D}").unwrap())), "x.${D:-d.invalid}");
+        assert_eq!(variables::written(&host(&fixed("{$D}.x").unwrap())), "${D:-d}.x");
+        assert_eq!(
+            fixed("{env.THAT_IS_NOT_SET}").map(|found| variables::written(&found)).as_deref(),
+            Some("${THAT_IS_NOT_SET:-}")
+        );
         assert!(template("{re.other.1}", all).is_err());
         assert_eq!(field("a {remote_host}"), Ok(format!("a {OPEN}client{CLOSE}")));
         assert!(field("{time.now}").is_err() && field("{\"a\": 1}").is_ok());

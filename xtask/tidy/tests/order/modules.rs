@@ -38,7 +38,8 @@ const ORDERS: &[(&str, &[&[&str]])] = &[
     (
         "maitred-import",
         &[
-            &["files", "machine", "report"],
+            &["files", "machine", "variables"],
+            &["report"],
             &["model", "page"],
             &["drafts", "guard"],
             &["shared", "write"],

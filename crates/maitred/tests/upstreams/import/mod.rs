@@ -223,7 +223,7 @@ fn configurations_of_unit_become_configurations_that_pass_the_check() {
 
 #[test]
 fn caddyfiles_become_configurations_that_pass_the_check() {
-    try_all("caddy", 37);
+    try_all("caddy", 41);
 }
 
 #[test]

@@ -268,7 +268,7 @@ fn what_a_matcher_protects_is_a_route_of_its_own() {
     let users = format!("basic_auth = {{ realm = \"restricted\", users = {{ bob = \"{hash}\" }} }}");
     let at = |part: &str| output.find(part).unwrap_or_else(|| panic!("{part}\n\n{output}"));
     assert!(
-        at("path = \"/admin/*\"\npool = \"app-7000\"") < at("path = \"/*\"\npool = \"app-7000\""),
+        at("path_regex = \"(?i)^/admin/\"\npool = \"app-7000\"") < at("path = \"/*\"\npool = \"app-7000\""),
         "{output}"
     );
     assert_eq!(output.matches(&users).count(), 1, "{output}");
@@ -282,6 +282,23 @@ fn what_cannot_be_protected_is_closed() {
         "server { listen 80; location / { satisfy any; auth_pam x; proxy_pass http://127.0.0.1:1; } }";
     let output = imported(&world, "nginx", source);
     assert!(output.contains("respond = { status = 403 }") && !output.contains("pool ="), "{output}");
+}
+
+#[test]
+fn variables_that_are_not_set_are_taken_by_the_server() {
+    let world = World::new();
+    let source = "shop.{$IMPORT_TEST_DOMAIN} {\n reverse_proxy app:{$IMPORT_TEST_UPSTREAM} {\n  header_up X-Key {env.IMPORT_TEST_KEY}\n }\n}\n\
+                  :{$IMPORT_TEST_PORT} {\n redir https://{$IMPORT_TEST_DOMAIN}{uri}\n}\n";
+    let output = imported(&world, "caddy", source);
+    for line in [
+        "hosts = [\"shop.${IMPORT_TEST_DOMAIN:-import-test-domain.invalid}\"]",
+        "connect = \"http://app:${IMPORT_TEST_UPSTREAM:-9}\"\n",
+        "set = { X-Key = \"${IMPORT_TEST_KEY:-}\" }",
+        "address = \"[::]:${IMPORT_TEST_PORT:-18325}\"\n",
+        "redirect = \"https://${IMPORT_TEST_DOMAIN:-import-test-domain.invalid}{uri}\"",
+    ] {
+        assert!(output.contains(line), "{line}\n\n{output}");
+    }
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn each_row_about_nginx_has_a_sample() {
 #[test]
 fn each_row_about_caddy_has_a_sample() {
     // What is not possible, and names of hosts.
-    let others = ["@name", "templates", "handle_errors", "map", "metrics", "localhost"];
+    let others = ["@name", "templates", "handle_errors", "map", "metrics", "php_server", "frankenphp"];
     try_rows("caddy", "from-caddy.md", &others, |row, name| {
         begins(row, name) || (name == "servers" && row.starts_with("servers"))
     });

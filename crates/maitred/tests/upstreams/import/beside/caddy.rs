@@ -24,6 +24,7 @@ const SAMPLES: &[&str] = &[
     "moved",
     "prefixes",
     "routes",
+    "shortened",
 ];
 /// Paths beside those that a Caddyfile names.
 const PATHS: &[&str] = &[
@@ -34,6 +35,7 @@ const PATHS: &[&str] = &[
     "/assets/app.js",
     "/style.css",
     "/nope",
+    "/PRIVATE/x",
     "/either/x",
     "/forms/x?a=1&b=2",
 ];
@@ -157,7 +159,9 @@ fn is_known(name: &str, asked: &Asked, there: &Answer, here: &Answer) -> bool {
     // A prefix is taken away where a slash follows.
     let longer =
         name == "prefixes" && asked.target.starts_with("/shop") && !asked.target.starts_with("/shop/");
-    method || listing || longer
+    // So is that of `handle_path`: what is left of longer names is no path, and servers refuse it.
+    let shortened = name == "shortened" && !there.body.contains(" /");
+    method || listing || longer || shortened
 }
 
 #[test]
