@@ -60,7 +60,9 @@ pub(super) fn differences(
         _ => {
             let (one, two) = (left.status(), right.status());
             if one != two {
-                found.push(Difference { kind: format!("status {one} -> {two}"), left: one, right: two });
+                let prefix = if request.method == "OPTIONS" { "options: " } else { "" };
+                let kind = format!("{prefix}status {one} -> {two}");
+                found.push(Difference { kind, left: one, right: two });
             }
         }
     }
