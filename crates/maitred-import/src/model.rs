@@ -123,6 +123,8 @@ impl Block {
 pub(crate) struct Document {
     /// The directory of the imported file: names in comments are shown without it.
     pub directory: String,
+    /// The imported file, if there is one alone: its lines are shown without its name.
+    pub main: Option<String>,
     /// Comments at its start.
     pub intro: Vec<String>,
     /// The tables, in their order.
@@ -135,7 +137,8 @@ pub(crate) type Line = Option<(usize, Option<usize>)>;
 impl Document {
     /// The text, and what stands in each of its lines.
     pub(crate) fn render(&self) -> (String, Vec<Line>) {
-        let mut writer = Writer { directory: &self.directory, ..Writer::default() };
+        let mut writer =
+            Writer { directory: &self.directory, main: self.main.as_deref(), ..Writer::default() };
         for line in &self.intro {
             writer.comment(line);
         }
@@ -152,11 +155,14 @@ impl Document {
 #[derive(Default)]
 struct Writer<'a> {
     directory: &'a str,
+    main: Option<&'a str>,
+    /// Why the last block was not used.
+    off: Option<&'a str>,
     text: String,
     lines: Vec<Line>,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
     fn line(&mut self, text: &str, what: Line) {
         self.text.push_str(text);
         self.text.push('\n');
@@ -168,22 +174,27 @@ impl Writer<'_> {
     }
 
     fn place(&self, place: &Place) -> String {
+        if self.main == Some(&*place.file) {
+            return place.line.to_string();
+        }
         let text = place.to_string();
         text.strip_prefix(self.directory).map_or(text.clone(), |rest| rest.trim_start_matches('/').to_owned())
     }
 
-    fn block(&mut self, at: usize, block: &Block) {
-        if let Some((place, what)) = &block.origin {
-            self.comment(&format!("{}: {what}", self.place(place)));
-        }
+    fn block(&mut self, at: usize, block: &'a Block) {
         for note in &block.notes {
             self.comment(note);
         }
-        if let Some(why) = &block.off {
+        let origin = block.origin.as_ref().map(|(place, _)| format!("  # {}", self.place(place)));
+        let header = format!("{}{}", block.header, origin.unwrap_or_default());
+        // A reason that several blocks have is given once.
+        if let Some(why) = block.off.as_deref().filter(|why| self.off != Some(*why)) {
             self.comment(&format!("not used, because {why}"));
-            self.comment(&block.header);
-        } else {
-            self.line(&block.header, Some((at, None)));
+        }
+        self.off = block.off.as_deref();
+        match block.off.is_some() {
+            true => self.comment(&header),
+            false => self.line(&one_line(&header), Some((at, None))),
         }
         let mut reason: Option<&str> = None;
         for (number, entry) in block.entries.iter().enumerate() {
@@ -191,7 +202,7 @@ impl Writer<'_> {
             let origin = entry.place.as_ref().map(|place| format!("  # {}", self.place(place)));
             let origin = origin.unwrap_or_default();
             if let Some(why) = entry.off.as_deref().filter(|why| reason != Some(*why)) {
-                self.comment(&format!("to be used when {why}:"));
+                self.comment(&format!("when {why}:"));
             }
             reason = entry.off.as_deref();
             if entry.off.is_some() || block.off.is_some() {
@@ -271,10 +282,7 @@ mod tests {
         block.push_off("index", Value::texts(&["a"]), None, "it is\nthere");
         let document = Document { intro: vec!["x".into()], blocks: vec![block], ..Document::default() };
         let (text, lines) = document.render();
-        assert_eq!(
-            text,
-            "# x\n\n[[site]]\nroot = \"/a\"\n# to be used when it is there:\n# index = [\"a\"]\n"
-        );
+        assert_eq!(text, "# x\n\n[[site]]\nroot = \"/a\"\n# when it is there:\n# index = [\"a\"]\n");
         assert_eq!(lines, [None, None, Some((0, None)), Some((0, Some(0))), None, Some((0, Some(1)))]);
     }
 }
