@@ -50,7 +50,7 @@ fn account(document: &mut Document) {
     }
     let Some(user) = ["www-data", "nginx", "daemon"].into_iter().find(|name| has(name)) else { return };
     let server = server(document);
-    server.notes.push("there is no account `maitred`".into());
+    server.notes.push("no account `maitred` here".into());
     server.push("user", user, None);
 }
 

@@ -121,12 +121,11 @@ fn finished(mut document: model::Document, mut report: Report, files: &[PathBuf]
     let directory =
         files.first().and_then(|file| file.parent()).map(|directory| directory.display().to_string());
     document.directory = directory.unwrap_or_default();
-    let short = |name: &String| {
-        let rest = name.strip_prefix(&document.directory).filter(|_| document.brief);
-        rest.map_or(name.clone(), |rest| rest.trim_start_matches('/').to_owned())
-    };
-    let names: Vec<String> = names.iter().map(short).collect();
-    document.intro.push(format!("From {}.", names.join(", ")));
+    let shown = |name: &String| name.rsplit('/').next().unwrap_or(name).to_owned();
+    let lines = if files.len() == 1 { ", by line" } else { "" };
+    let shown: Vec<String> = names.iter().map(shown).collect();
+    document.intro.push(format!("From {}{lines}.", shown.join(", ")));
+    document.main = names.into_iter().next().filter(|_| files.len() == 1);
     let text = guard::checked(&mut document, &mut report);
     Imported { text, report }
 }

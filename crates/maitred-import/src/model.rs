@@ -124,8 +124,10 @@ impl Block {
 pub(crate) struct Document {
     /// The directory of the imported file: names in comments are shown without it.
     pub directory: String,
-    /// Whether comments about origins are places alone, behind the headers, and without those of keys and of tables with names.
+    /// Whether places stand at headers of lists alone, and not at keys and at tables with names.
     pub brief: bool,
+    /// The imported file, if there is one alone: its lines are shown without its name.
+    pub main: Option<String>,
     /// Comments at its start.
     pub intro: Vec<String>,
     /// The tables, in their order.
@@ -138,7 +140,8 @@ pub(crate) type Line = Option<(usize, Option<usize>)>;
 impl Document {
     /// The text, and what stands in each of its lines.
     pub(crate) fn render(&self) -> (String, Vec<Line>) {
-        let mut writer = Writer { directory: &self.directory, brief: self.brief, ..Writer::default() };
+        let main = self.main.as_deref();
+        let mut writer = Writer { directory: &self.directory, brief: self.brief, main, ..Writer::default() };
         for line in &self.intro {
             writer.comment(line);
         }
@@ -156,6 +159,7 @@ impl Document {
 struct Writer<'a> {
     directory: &'a str,
     brief: bool,
+    main: Option<&'a str>,
     /// Why the table before is a comment.
     off: Option<&'a str>,
     text: String,
@@ -174,30 +178,27 @@ impl<'a> Writer<'a> {
     }
 
     fn place(&self, place: &Place) -> String {
+        if self.main == Some(&*place.file) {
+            return place.line.to_string();
+        }
         let text = place.to_string();
         text.strip_prefix(self.directory).map_or(text.clone(), |rest| rest.trim_start_matches('/').to_owned())
     }
 
     fn block(&mut self, at: usize, block: &'a Block) {
-        let mut header = block.header.clone();
-        match &block.origin {
-            Some((place, _)) if self.brief && header.starts_with("[[") => {
-                header.push_str(&format!("  # {}", self.place(place)));
-            }
-            Some((place, what)) if !self.brief => self.comment(&format!("{}: {what}", self.place(place))),
-            _ => {}
-        }
         for note in &block.notes {
             self.comment(note);
         }
-        if let Some(why) = &block.off {
-            // A site and its routes have one reason.
-            if !self.brief || self.off != Some(why) {
-                self.comment(&format!("not used, because {why}"));
-            }
-            self.comment(&header);
-        } else {
-            self.line(&one_line(&header), Some((at, None)));
+        let origin = block.origin.as_ref().filter(|_| !self.brief || block.header.starts_with("[["));
+        let origin = origin.map(|(place, _)| format!("  # {}", self.place(place)));
+        let header = format!("{}{}", block.header, origin.unwrap_or_default());
+        // A reason that several blocks have is given once.
+        if let Some(why) = block.off.as_deref().filter(|why| self.off != Some(*why)) {
+            self.comment(&format!("not used, because {why}"));
+        }
+        match block.off.is_some() {
+            true => self.comment(&header),
+            false => self.line(&one_line(&header), Some((at, None))),
         }
         self.off = block.off.as_deref();
         let mut reason: Option<&str> = None;
@@ -207,7 +208,7 @@ impl<'a> Writer<'a> {
             let origin = place.map(|place| format!("  # {}", self.place(place)));
             let origin = origin.unwrap_or_default();
             if let Some(why) = entry.off.as_deref().filter(|why| reason != Some(*why)) {
-                self.comment(&format!("to be used when {why}:"));
+                self.comment(&format!("when {why}:"));
             }
             reason = entry.off.as_deref();
             if entry.off.is_some() || block.off.is_some() {
@@ -287,10 +288,7 @@ mod tests {
         block.push_off("index", Value::texts(&["a"]), None, "it is\nthere");
         let document = Document { intro: vec!["x".into()], blocks: vec![block], ..Document::default() };
         let (text, lines) = document.render();
-        assert_eq!(
-            text,
-            "# x\n\n[[site]]\nroot = \"/a\"\n# to be used when it is there:\n# index = [\"a\"]\n"
-        );
+        assert_eq!(text, "# x\n\n[[site]]\nroot = \"/a\"\n# when it is there:\n# index = [\"a\"]\n");
         assert_eq!(lines, [None, None, Some((0, None)), Some((0, Some(0))), None, Some((0, Some(1)))]);
     }
 }

@@ -204,6 +204,9 @@ impl Shared {
         let in_all = |header: &&Header| rest.iter().all(|route| route.response.contains(header));
         let to_pool = |route: &&&Route| route.goes_to_pool();
         let pools: Vec<&&Route> = routes.iter().filter(to_pool).collect();
+        // A redirect and a short text are as they are, compressed or not.
+        let has_content = |route: &&Route| matches!(route.target, Target::Files(_) | Target::Pool { .. });
+        let contents: Vec<&Route> = routes.iter().copied().filter(has_content).collect();
         let request = match pools.split_first() {
             Some((first, rest)) => {
                 let in_all = |header: &&Header| rest.iter().all(|route| route.request.contains(header));
@@ -214,10 +217,10 @@ impl Shared {
         Shared {
             response: first.response.iter().filter(in_all).cloned().collect(),
             request,
-            body_max: first.body_max.filter(|max| rest.iter().all(|route| route.body_max == Some(*max))),
+            body_max: usual_body(&routes),
             times: common_to(&routes, |route| &route.times),
             rates: common_to(&routes, |route| &route.rates),
-            compress: common_to(&routes, |route| &route.compress),
+            compress: common_to(&contents, |route| &route.compress),
             quiet: all.iter().all(|route| route.quiet),
             streamed: !pools.is_empty() && pools.iter().all(|route| route.streamed),
             log: None,
@@ -239,6 +242,17 @@ impl Shared {
             == (route.body_max, &route.times, &route.rates, &route.limits, &route.gates);
         same && bounds && route.response.iter().all(|header| self.response.contains(header))
     }
+}
+
+/// The largest body that most routes to pools have, if each of them says one: the others say theirs.
+fn usual_body(routes: &[&Route]) -> Option<u64> {
+    let of_pools: Vec<Option<u64>> =
+        routes.iter().filter(|route| route.goes_to_pool()).map(|route| route.body_max).collect();
+    let all =
+        if of_pools.is_empty() { routes.iter().map(|route| route.body_max).collect() } else { of_pools };
+    let count = |max: u64| all.iter().filter(|one| **one == Some(max)).count();
+    let given: Vec<u64> = all.iter().copied().collect::<Option<_>>()?;
+    given.into_iter().max_by_key(|max| (count(*max), *max))
 }
 
 /// What all of them say; nothing, if they differ.
@@ -384,10 +398,10 @@ fn route(draft: &Route, shared: &Shared, site: Option<&Files>) -> Block {
     let keys = Shared {
         response: own(&draft.response, &shared.response),
         request: if draft.goes_to_pool() { own(&draft.request, &shared.request) } else { Vec::new() },
-        body_max: draft.body_max.filter(|_| shared.body_max.is_none()),
+        body_max: draft.body_max.filter(|_| draft.body_max != shared.body_max),
         times: if draft.times == shared.times { Vec::new() } else { draft.times.clone() },
         rates: if draft.rates == shared.rates { Vec::new() } else { draft.rates.clone() },
-        compress: draft.compress.clone().filter(|_| shared.compress.is_none()),
+        compress: draft.compress.clone().filter(|_| draft.compress != shared.compress),
         quiet: draft.quiet && !shared.quiet,
         streamed: draft.streamed && draft.goes_to_pool() && !shared.streamed,
         log: draft.log.clone().filter(|name| shared.log.as_ref() != Some(name)),
@@ -433,7 +447,7 @@ fn target(block: &mut Block, draft: &Route, site: Option<&Files>) {
                 (None, _) => {}
                 (Some(script), false) => block.push("front_controller", script.as_str(), None),
                 (Some(script), true) => {
-                    let when = format!("{} is there on this machine", files.root);
+                    let when = "the directory is there".to_owned();
                     block.push_off("front_controller", script.as_str(), None, &when);
                 }
             }
@@ -487,7 +501,7 @@ fn target(block: &mut Block, draft: &Route, site: Option<&Files>) {
 
 /// The keys about files; of a route without those that its site says as well.
 fn files_keys(block: &mut Block, files: &Files, site: Option<&Files>) {
-    let missing = format!("{} is there on this machine", files.root);
+    let missing = "the directory is there".to_owned();
     let mut push = |key: &str, value: Value, place: Option<&Place>| match files.missing {
         true => block.push_off(key, value, place, &missing),
         false => block.push(key, value, place),

@@ -359,7 +359,7 @@ pub(super) fn fastcgi<'a>(
     let Some(files) = files::root(cx, scope) else {
         return Err("the directory of its scripts is not fixed".into());
     };
-    let missing = format!("{} is there on this machine", files.root);
+    let missing = "the directory is there".to_owned();
     let mut keys: Vec<(&str, crate::model::Value)> = vec![("root", files.root.as_str().into())];
     let elsewhere = given.script_root.as_ref().map(|root| root.trim_end_matches('/'));
     if let Some(elsewhere) = elsewhere.filter(|root| root.starts_with('/') && *root != files.root) {

@@ -67,9 +67,6 @@ impl Said {
     }
 }
 
-/// Where nothing listens: a pool that leads there answers 502.
-const NOWHERE: &str = "127.0.0.1:9";
-
 /// An address of `proxy_pass` in its pieces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Destination {
@@ -518,20 +515,10 @@ fn push_servers(cx: &Context<'_>, servers: &Servers, directive: &Directive, valu
         }
         None => block.push("connect", value, None),
         Some(name) => {
-            let scheme =
-                servers.connect.first().and_then(|one| one.split([':', '+']).next()).unwrap_or("http");
-            block.push_off(
-                "connect",
-                value,
-                None,
-                &format!("the name {name} has an address on this machine"),
-            );
-            block.push("connect", format!("{scheme}://{NOWHERE}"), None);
-            cx.say(
-                directive,
-                Kind::Translated,
-                format!("but {name} has no address on this machine: see the comment at the pool"),
-            );
+            block.push("connect", value, None);
+            block.push("resolve", true, None);
+            let why = format!("{name} has no address on this machine: it is looked up until it has one");
+            cx.say(directive, Kind::Translated, why);
         }
     }
 }
