@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use super::connection::After;
+use crate::keys::ConnKey;
 
 /// What has to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(super) enum Todo {
     /// Something about a connection.
     Connection {
         /// The index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection.
         serial: u32,
         /// What.
@@ -68,7 +69,7 @@ pub(super) struct Agenda(VecDeque<Todo>);
 
 impl Agenda {
     /// Something has to follow on a connection.
-    pub(super) fn connection(&mut self, index: u32, serial: u32, next: Next) {
+    pub(super) fn connection(&mut self, index: ConnKey, serial: u32, next: Next) {
         self.0.push_back(Todo::Connection { index, serial, next });
     }
 
@@ -96,16 +97,17 @@ impl Agenda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::conn;
 
     #[test]
     fn entries_come_in_order_and_a_process_is_looked_at_once() {
         let mut agenda = Agenda::default();
         agenda.room(1, 7);
         agenda.room(1, 7);
-        agenda.connection(3, 9, Next::Resume);
+        agenda.connection(conn(3), 9, Next::Resume);
         agenda.room(1, 7);
         let room = Todo::Room { pool: 1, channel: 7 };
-        let resume = Todo::Connection { index: 3, serial: 9, next: Next::Resume };
+        let resume = Todo::Connection { index: conn(3), serial: 9, next: Next::Resume };
         let all: Vec<Todo> = std::iter::from_fn(|| agenda.next()).collect();
         assert_eq!(all, [room, resume, room]);
     }

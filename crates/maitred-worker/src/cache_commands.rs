@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::inbox::Message;
 use super::kept::{BESIDES, lifetime_of, variant_key};
 use super::shared::Shared;
+use crate::keys::ConnKey;
 use maitred_cache::{Body, Entry, Found, Job, Key, Kind, Outcome, Purge, PurgeError, Store};
 use maitred_control::Document;
 use maitred_files::DiskJob;
@@ -25,7 +26,7 @@ const BUSY: &str = "helper threads have too much to do (`disk_threads`): try aga
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker {
     pub(super) thread: usize,
-    pub(super) index: u32,
+    pub(super) index: ConnKey,
     pub(super) serial: u32,
     /// The connection may be sent interim responses.
     pub(super) interim: bool,

@@ -21,6 +21,7 @@ use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
 use crate::access_logs::LogFiles;
 use crate::affinity_watcher::Watcher;
+use crate::keys::ConnKey;
 use crate::modules::watch::{Finding, Watch};
 use crate::proxy::Listed;
 use maitred_base::jwt::keys::Key;
@@ -78,7 +79,7 @@ pub(super) struct Control<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asking {
     pub(super) thread: usize,
-    pub(super) index: u32,
+    pub(super) index: ConnKey,
     pub(super) serial: u32,
     interim: bool,
     pub(super) about: About,

@@ -21,6 +21,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::keys::ConnKey;
 use maitred_http::fields::FieldLines;
 use maitred_http::response::FramedHead;
 
@@ -126,7 +127,7 @@ struct Progress {
     /// All of the content is there.
     ended: bool,
     /// Connections that wait for the next step: thread, index, serial number.
-    waiting: Vec<(usize, u32, u32)>,
+    waiting: Vec<(usize, ConnKey, u32)>,
 }
 
 #[derive(Debug)]
@@ -235,7 +236,7 @@ impl Fill {
     }
 
     /// How far it has come. If no head has, the connection is told when one has.
-    pub(crate) fn watch(&self, waiter: (usize, u32, u32)) -> Phase {
+    pub(crate) fn watch(&self, waiter: (usize, ConnKey, u32)) -> Phase {
         let mut progress = lock(&self.progress);
         if matches!(progress.phase, Phase::Asking) {
             progress.waiting.push(waiter);
@@ -274,7 +275,7 @@ impl Fill {
         &self,
         offset: u64,
         out: &mut Vec<u8>,
-        waiter: (usize, u32, u32),
+        waiter: (usize, ConnKey, u32),
     ) -> io::Result<Piece> {
         let mut progress = lock(&self.progress);
         let (length, ended) = (progress.content.length(), progress.ended);
@@ -334,7 +335,7 @@ impl Fill {
     }
 
     /// The connections that wait, which are to be told: thread, index, serial number.
-    pub(crate) fn take_waiting(&self) -> Vec<(usize, u32, u32)> {
+    pub(crate) fn take_waiting(&self) -> Vec<(usize, ConnKey, u32)> {
         std::mem::take(&mut lock(&self.progress).waiting)
     }
 }
@@ -355,8 +356,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::conn;
 
-    const ME: (usize, u32, u32) = (0, 7, 1);
+    const ME: (usize, ConnKey, u32) = (0, conn(7), 1);
 
     fn head() -> FramedHead {
         FramedHead { status: 200, content_length: None, fields: Default::default(), ended: false }

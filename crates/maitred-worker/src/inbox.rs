@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::connection::tls::TlsSession;
 use super::connection::transfer::RequestTransfer;
 use crate::handoff::Arrival;
+use crate::keys::ConnKey;
 use crate::modules::Answer;
 use crate::upstream::fill::writing::Written;
 use maitred_control::{Document, DrainTime, SlotId, Started};
@@ -71,7 +72,7 @@ pub(crate) enum Message {
     /// The disk job of this connection is done.
     DiskDone {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// How it went.
@@ -80,7 +81,7 @@ pub(crate) enum Message {
     /// The password of this connection's request was checked.
     Checked {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// The number of the check: if the request waits for it no more, the message is void.
@@ -91,7 +92,7 @@ pub(crate) enum Message {
     /// A module has answered that was to do so later.
     ModuleDone {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// The number of the ticket: if the request waits for it no more, the message is void.
@@ -102,7 +103,7 @@ pub(crate) enum Message {
     /// A response that is being fetched for the cache has come further.
     Filled {
         /// Index of the connection that waits for it.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
     },
@@ -131,7 +132,7 @@ pub(crate) enum Message {
     /// A helper has written a piece of a response that is kept for a slow client.
     Spilled {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection: if the connection is closed, the message is void.
         serial: u32,
         /// How it went.
@@ -140,7 +141,7 @@ pub(crate) enum Message {
     /// A helper has read a piece of a file that an application process has passed.
     Fetched {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection.
         serial: u32,
         /// The file is the first of what the process has returned; otherwise, of what is being sent.
@@ -151,7 +152,7 @@ pub(crate) enum Message {
     /// The master reports what the command of this admin connection waits for.
     CommandWaits {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection.
         serial: u32,
         /// The text may be sent as an interim response.
@@ -162,7 +163,7 @@ pub(crate) enum Message {
     /// The master has carried out the command of this admin connection.
     CommandDone {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection.
         serial: u32,
         /// Whether it went well.
@@ -173,7 +174,7 @@ pub(crate) enum Message {
     /// The same, with a document as the answer.
     CommandDocument {
         /// Index of the connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection.
         serial: u32,
         /// The answer.

@@ -22,6 +22,7 @@ use super::shared::{Outgoing, Shared};
 use super::token::Token;
 use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
 use crate::connection::wire::Sent;
+use crate::keys::ConnKey;
 use crate::requests::watchers::{EVENT_EVERY, push_data};
 use maitred_files::files::FileServer;
 use maitred_log::thread_logs::ThreadLogs;
@@ -240,7 +241,7 @@ impl Reactor {
         }
     }
 
-    fn on_next(&mut self, index: u32, next: Next) {
+    fn on_next(&mut self, index: ConnKey, next: Next) {
         match next {
             Next::Resume => self.resume(index),
             Next::Settle => {
@@ -321,7 +322,7 @@ impl Reactor {
         self.wheel.expire(now, &mut fired);
         for index in fired {
             // What happened to an earlier one may have given this one another deadline, or ended it.
-            if let Some(connection) = self.connections.get(index as usize)
+            if let Some(connection) = self.connections.get(index)
                 && !self.wheel.is_armed(index)
             {
                 let token = Token::Connection { index, serial: connection.serial };
@@ -396,8 +397,7 @@ impl Reactor {
             let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
             http2.dirty = false;
             let index = http2.index;
-            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial)
-            else {
+            let Some(serial) = self.connections.get(index).map(|connection| connection.serial) else {
                 continue;
             };
             self.guarded(Token::Connection { index, serial }, |thread| {

@@ -21,6 +21,7 @@ use super::limits::Limit;
 use super::unproved::Unproved;
 use super::user_lists::UserLists;
 use super::verifier::Verifier;
+use crate::keys::ConnKey;
 use crate::proxy::{Condition, ServerTable};
 use maitred_base::budget::{Budget, Permit};
 use maitred_base::passed::{Helpers, Lane};
@@ -271,7 +272,7 @@ pub(crate) enum Outgoing {
         /// The asking thread.
         thread: usize,
         /// The asking connection.
-        index: u32,
+        index: ConnKey,
         /// The serial number of the connection.
         serial: u32,
         /// The connection may be sent interim answers.

@@ -29,7 +29,7 @@ impl Admission {
                 Some(Source::Server(_) | Source::Thread(_)) if self.is_unanswered(index) => {
                     self.refuse_upstream(index, 503);
                 }
-                None if self.connections[index as usize].is(Phase::HandedOff) => self.abort_any(index),
+                None if self.connections[index].is(Phase::HandedOff) => self.abort_any(index),
                 _ => self.abort_stalled(index),
             }
         }

@@ -41,7 +41,7 @@ impl Admission {
         };
         match token {
             Token::Connection { index, serial } if self.is_current(index, serial) => {
-                let connection = &self.connections[index as usize];
+                let connection = &self.connections[index];
                 match connection.remote.address {
                     Some(address) => format!("connection of {address}"),
                     None => "connection on a Unix socket".to_owned(),

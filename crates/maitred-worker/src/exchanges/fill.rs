@@ -32,6 +32,7 @@ use crate::connection::body::RequestBody;
 use crate::fills::{Facts, Fill, How, Phase};
 use crate::inbox::Message;
 use crate::kept::sent_query;
+use crate::keys::ConnKey;
 use crate::step::RequestInput;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::fill::filling::{Filling, Received, Stage};
@@ -85,7 +86,7 @@ impl Exchanges {
     /// `None` if that cannot be: no descriptors are left, or the head is too long.
     pub(crate) fn begin_fill(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         begun: Begun,
@@ -122,7 +123,7 @@ impl Exchanges {
         let token = Token::Fill { key: entry.key() as u32, serial }.pack();
         let base = &self.processes.clients.base;
         epoll::add(&base.epoll, &socket, token, F::IN | F::RDHUP | F::ET).ok()?;
-        let leader = leads.then(|| (index, self.processes.clients.connections[index as usize].serial));
+        let leader = leads.then(|| (index, self.processes.clients.connections[index].serial));
         let (filter, taken) = (Filter::new(POLICY), Taken::default());
         let (pool, raw, stage) = (pool as u16, Vec::new(), Stage::Head);
         entry.insert(Filling {
@@ -147,7 +148,7 @@ impl Exchanges {
     /// The request of a fill, as this thread gets it; and whether something that the client has sent is not in it.
     fn sent_of_fill(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         begun: &Begun,
@@ -171,7 +172,7 @@ impl Exchanges {
     /// conditions of what is kept.
     fn head_of_fill(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         caching: &Caching,
         stale: Option<&Entry>,
@@ -468,7 +469,7 @@ impl Exchanges {
 
     /// What the request that began a fill wants of a response that is not kept: its own conditions, and its range, did not go to
     /// the pool.
-    fn wants_of(&self, index: u32, filling: &Filling) -> Wants {
+    fn wants_of(&self, index: ConnKey, filling: &Filling) -> Wants {
         let mut room = HeadRoom::default();
         let request = self.exchange_of(index).and_then(|exchange| exchange.head.view(&mut room));
         // Of a file that takes its place, a part is given where that is read.

@@ -1,6 +1,7 @@
 use rustix::net::SocketType;
 
 use super::*;
+use crate::keys::conn;
 use crate::shared::{Outgoing, Shared};
 use crate::testing::{hang_up, shared, sockets};
 use maitred_control::{Command, Greeting};
@@ -25,7 +26,14 @@ impl World {
         let (ours, theirs) = sockets(SocketType::SEQPACKET);
         control.orphan_mode.promise(hears.then_some(ours), TIME);
         for (index, command) in ASKED {
-            let asked = Outgoing::Ask { command, thread: 0, index, serial: 0, interim: true, text: None };
+            let asked = Outgoing::Ask {
+                command,
+                thread: 0,
+                index: conn(index),
+                serial: 0,
+                interim: true,
+                text: None,
+            };
             shared.outbox.send(asked);
         }
         control.take_outgoing();
@@ -92,8 +100,14 @@ fn commands_that_come_between_the_images_are_answered_at_once_but_a_stop() {
     let mut world = World::alone(true);
     world.told();
     for (index, command) in ASKED {
-        let asked =
-            Outgoing::Ask { command, thread: 0, index: 10 + index, serial: 0, interim: true, text: None };
+        let asked = Outgoing::Ask {
+            command,
+            thread: 0,
+            index: conn(10 + index),
+            serial: 0,
+            interim: true,
+            text: None,
+        };
         world.shared().outbox.send(asked);
     }
     world.control.take_outgoing();

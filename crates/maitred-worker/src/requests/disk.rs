@@ -3,19 +3,20 @@
 use super::Requests;
 use crate::connection::State;
 use crate::exchanges::send::RESIDENT_BYTES;
+use crate::keys::ConnKey;
 use maitred_files::Segment;
 
 impl Requests {
     /// A helper has read a piece of a file.
     pub(crate) fn on_fetched(
         &mut self,
-        index: u32,
+        index: ConnKey,
         serial: u32,
         tail: bool,
         result: std::io::Result<Vec<u8>>,
     ) {
         if !self.is_current(index, serial)
-            || !matches!(self.connections[index as usize].state, State::Writing | State::Upstream(_))
+            || !matches!(self.connections[index].state, State::Writing | State::Upstream(_))
         {
             return;
         }
@@ -34,7 +35,7 @@ impl Requests {
             pieces.push_front(Segment::Bytes(bytes.into()));
         }
         self.progress(index);
-        match self.connections[index as usize].state {
+        match self.connections[index].state {
             State::Upstream(_) => self.pump_to_client(index),
             _ => self.on_writable(index),
         }
@@ -53,12 +54,12 @@ impl Requests {
         }
     }
 
-    pub(crate) fn on_disk_done(&mut self, index: u32, serial: u32, result: std::io::Result<()>) {
+    pub(crate) fn on_disk_done(&mut self, index: ConnKey, serial: u32, result: std::io::Result<()>) {
         if !self.is_current(index, serial) {
             return;
         }
         let now = self.clock.now;
-        match self.connections[index as usize].state {
+        match self.connections[index].state {
             // Whether a read went well shows when it is tried again.
             State::Disk => self.resume(index),
             State::Spooling => self.on_spooled(index, result),
@@ -74,7 +75,7 @@ impl Requests {
                     }
                 }
                 self.progress(index);
-                match self.connections[index as usize].state {
+                match self.connections[index].state {
                     State::Upstream(_) => self.pump_to_client(index),
                     _ => self.on_writable(index),
                 }

@@ -1,5 +1,6 @@
 //! Which connections get the status, and when next.
 
+use crate::keys::ConnKey;
 use std::time::{Duration, Instant};
 
 /// Between two events.
@@ -9,7 +10,7 @@ pub(crate) const EVENT_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     /// Index and serial of their connections.
-    pub(crate) connections: Vec<(u32, u32)>,
+    pub(crate) connections: Vec<(ConnKey, u32)>,
     pub(crate) next_event: Option<Instant>,
 }
 
