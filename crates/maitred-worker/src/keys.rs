@@ -1,7 +1,7 @@
 //! Handles of what a thread keeps in tables: each table has keys of its own type, so that none is taken for another.
 //!
-//! A key is the place of an entry, and another entry gets that place once the first has gone: what is remembered across turns has
-//! the serial number of the entry as well.
+//! A key is the place of an entry, and another entry gets that place once the first has gone: what is remembered across turns is
+//! an id, which has the serial number of the entry as well.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,22 +28,26 @@ macro_rules! keys {
             pub(crate) const NONE: $name = $name(u32::MAX);
 
             /// The key of a number that [`number`](Self::number) has given.
+            #[inline]
             pub(crate) const fn from_number(number: u32) -> $name {
                 $name(number)
             }
 
             /// The number, for what leaves this process's memory: epoll(7), tickets, traces.
+            #[inline]
             pub(crate) const fn number(self) -> u32 {
                 self.0
             }
         }
 
         impl Key for $name {
+            #[inline]
             fn of(place: usize) -> $name {
                 // A table is bounded by the descriptors of a process, which are fewer.
                 $name(place as u32)
             }
 
+            #[inline]
             fn place(self) -> usize {
                 self.0 as usize
             }
@@ -67,6 +71,23 @@ keys! {
 #[cfg(test)]
 pub(crate) const fn conn(place: u32) -> ConnKey {
     ConnKey(place)
+}
+
+/// A connection, and no later one at its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ConnId {
+    /// The place.
+    pub(crate) key: ConnKey,
+    /// The number of the connection, which no other one of the thread has had for a long time.
+    pub(crate) serial: u32,
+}
+
+impl ConnId {
+    /// The id of a connection in a test.
+    #[cfg(test)]
+    pub(crate) const fn of(place: u32, serial: u32) -> ConnId {
+        ConnId { key: conn(place), serial }
+    }
 }
 
 /// Entries with keys of one type. A [`Slab`] that takes no other number.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Admission;
 use crate::connection::State;
 use crate::connection::rates::look_every;
-use crate::keys::{ConnKey, Key};
+use crate::keys::{ConnId, ConnKey, Key};
 
 /// Connections that are looked at in one turn: each may take a system call.
 const LOOKS_PER_TURN: usize = 512;
@@ -46,7 +46,7 @@ impl Admission {
             return;
         }
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
-        let (serial, began) = (connection.serial, connection.began);
+        let (id, began) = (ConnId { key: index, serial: connection.serial }, connection.began);
         let answers = !matches!(
             connection.state,
             State::Idle
@@ -62,7 +62,7 @@ impl Admission {
         }
         if limits.response_bytes_per_second_min > 0
             && let Some(seen) = self.seen(index)
-            && self.rates.is_slow((index, serial), seen, now, limits)
+            && self.rates.is_slow(id, seen, now, limits)
         {
             self.end_slow(index, "it takes less than response_bytes_per_second_min");
         }

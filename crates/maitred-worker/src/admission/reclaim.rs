@@ -14,7 +14,7 @@ use crate::admission::candidates::{Candidate, SCAN_AGAIN_AFTER};
 use crate::connection::wire::Wire;
 use crate::connection::{Connection, State};
 use crate::entry::Entry;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 
 /// Which part of all places may be taken up by HTTP/2 connections to which GOAWAY was sent, while the client has time to receive
 /// it.
@@ -34,7 +34,12 @@ impl Admission {
         }
         let idle = |(index, connection): (ConnKey, &Entry)| {
             let Entry { serial, connection: Connection { began, requests, .. }, .. } = *connection;
-            self.idle_since(index).map(|since| Candidate { index, serial, since, began, requests })
+            self.idle_since(index).map(|since| Candidate {
+                id: ConnId { key: index, serial },
+                since,
+                began,
+                requests,
+            })
         };
         let found = self.connections.iter().filter_map(idle).collect();
         self.reclaim.fill(found, self.clock.now);
@@ -55,7 +60,9 @@ impl Admission {
         if over == 0 || !self.can_reclaim() {
             return;
         }
-        let Some(Candidate { index, .. }) = self.reclaim.candidates.pop() else { return };
+        let Some(Candidate { id: ConnId { key: index, .. }, .. }) = self.reclaim.candidates.pop() else {
+            return;
+        };
         self.row.reclaimed.add(1);
         if self.reclaim.tells(self.clock.now) {
             let (thread, connections) = (self.number, self.shared.connections_max);
@@ -77,7 +84,7 @@ impl Admission {
 
     /// Whether a candidate is still there, has been idle ever since, and nothing of a request has come on it.
     fn is_reclaimable(&self, candidate: Candidate) -> bool {
-        let Candidate { index, serial, since, requests, .. } = candidate;
+        let Candidate { id: ConnId { key: index, serial }, since, requests, .. } = candidate;
         let current = self.connections.get(index);
         current.is_some_and(|found| (found.serial, found.requests) == (serial, requests))
             && self.idle_since(index) == Some(since)

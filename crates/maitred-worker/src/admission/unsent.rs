@@ -17,10 +17,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 impl Admission {
     /// Ends the responses that there is no memory for.
     pub(crate) fn abort_without_room(&mut self) {
-        for (index, serial) in std::mem::take(&mut self.load.without_room) {
-            if !self.is_current(index, serial) {
+        for connection in std::mem::take(&mut self.load.without_room) {
+            if !self.is_current(connection) {
                 continue;
             }
+            let index = connection.key;
             self.row.unsent_aborted.add(1);
             self.log_limited(|| {
                 tracing::warn!("a response was aborted: unsent_memory_bytes_max is reached");

@@ -15,7 +15,7 @@ use super::agenda::Agenda;
 use super::clock::Environment;
 use super::shared::Shared;
 use super::timers::Wheel;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use maitred_base::clock::Clock;
 use maitred_config::Limits;
 use maitred_log::error::Limiter;
@@ -47,8 +47,8 @@ pub(crate) struct Base {
     pub(crate) limiter: Limiter,
     /// What has to follow the present step.
     pub(crate) agenda: Agenda,
-    /// Connections that have more to do in this thread's next turn: index and serial.
-    pub(crate) again: Vec<(ConnKey, u32)>,
+    /// Connections that have more to do in this thread's next turn.
+    pub(crate) again: Vec<ConnId>,
 }
 
 impl Base {

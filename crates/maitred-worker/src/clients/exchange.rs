@@ -118,8 +118,8 @@ impl Clients {
 
     /// Gives a job to the helper threads. False when they have too much to do.
     pub(crate) fn submit(&mut self, index: ConnKey, job: DiskJob) -> bool {
-        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index].serial);
-        let done = Box::new(move |result| inbox.send(Message::DiskDone { index, serial, result }));
+        let (inbox, connection) = (&self.shared.inboxes[self.number], self.id(index));
+        let done = Box::new(move |result| inbox.send(Message::DiskDone { connection, result }));
         self.row.disk_waits.add(1);
         self.shared.disk.submit(job, done).is_ok()
     }

@@ -12,7 +12,7 @@ use crate::connection::hello::{Failed, Hello, WaitingHello};
 use crate::connection::table::Phase;
 use crate::connection::tls::CIPHERTEXT_BYTES;
 use crate::connection::wire::{Received, Wire};
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::shared::Outgoing;
 use maitred_control::FromWorker;
 
@@ -80,14 +80,14 @@ impl Clients {
         if let Some(secure) = self.tls_sessions.get_mut(session as usize) {
             secure.hello = Some(Hello::Waits(Box::new(waits)));
         }
-        let serial = self.connections[index].serial;
+        let connection = self.id(index);
         if self.handshakes.len() as u64 >= self.shared.tls.waiting().max() {
             // Handshakes that have gone meanwhile make room.
             let mut all = std::mem::take(&mut self.handshakes);
-            all.retain(|(index, serial)| self.is_waiting_handshake(*index, *serial));
+            all.retain(|connection| self.is_waiting_handshake(*connection));
             self.handshakes = all;
         }
-        self.handshakes.push((index, serial));
+        self.handshakes.push(connection);
         self.enter(index, State::Handshake);
         let timeout = self.shared.tls.wait_timeout();
         self.arm_in(index, timeout);
@@ -98,14 +98,15 @@ impl Clients {
     pub(crate) fn ready_handshakes(&mut self) -> Vec<ConnKey> {
         let all = std::mem::take(&mut self.handshakes);
         let mut ready = Vec::new();
-        for (index, serial) in all {
-            if !self.is_waiting_handshake(index, serial) {
+        for connection in all {
+            if !self.is_waiting_handshake(connection) {
                 continue;
             }
+            let index = connection.key;
             let hello = self.waiting_hello(index).map(|hello| hello.accepted.client_hello());
             let listen = self.connections[index].listen;
             match hello.is_some_and(|hello| self.shared.tls.awaits(listen, &hello)) {
-                true => self.handshakes.push((index, serial)),
+                true => self.handshakes.push(connection),
                 false => ready.push(index),
             }
         }
@@ -113,8 +114,8 @@ impl Clients {
         ready
     }
 
-    fn is_waiting_handshake(&self, index: ConnKey, serial: u32) -> bool {
-        self.is_current(index, serial) && self.connections[index].is(Phase::Handshake)
+    fn is_waiting_handshake(&self, connection: ConnId) -> bool {
+        self.is_current(connection) && self.connections[connection.key].is(Phase::Handshake)
     }
 
     fn waiting_hello(&self, index: ConnKey) -> Option<&WaitingHello> {

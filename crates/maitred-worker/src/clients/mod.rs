@@ -75,7 +75,7 @@ use crate::connection::multiplexed::Multiplexed;
 use crate::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
 use crate::connection::wire::FILE_PIECE_BYTES;
 use crate::entry::Entry;
-use crate::keys::{ConnKey, Table};
+use crate::keys::{ConnId, ConnKey, Table};
 use crate::modules::Answer;
 use crate::modules::altering::HeadFilter;
 use maitred_base::overload::Overload;
@@ -110,8 +110,8 @@ pub(crate) struct Clients {
     pub(crate) spare: Vec<Box<Exchange>>,
     /// TLS sessions.
     pub(crate) tls_sessions: Slab<Box<TlsSession>>,
-    /// Connections whose handshakes wait for a certificate: index and serial.
-    pub(crate) handshakes: Vec<(ConnKey, u32)>,
+    /// Connections whose handshakes wait for a certificate.
+    pub(crate) handshakes: Vec<ConnId>,
     /// HTTP/2 and HTTP/3 sessions.
     pub(crate) sessions: Slab<Box<Multiplexed>>,
     /// UDP sockets, and the endpoints of QUIC behind them.
@@ -170,10 +170,10 @@ pub(crate) struct Load {
     pub(crate) keep_alive_timeout: Duration,
     /// `write_timeout` likewise.
     pub(crate) write_timeout: Duration,
-    /// Connections whose responses found no room in the budget for what is unsent: index and serial.
-    pub(crate) without_room: Vec<(ConnKey, u32)>,
+    /// Connections whose responses found no room in the budget for what is unsent.
+    pub(crate) without_room: Vec<ConnId>,
     /// Connections whose reads the disk helpers had no room for.
-    pub(crate) postponed: Vec<(ConnKey, u32)>,
+    pub(crate) postponed: Vec<ConnId>,
     /// When they are submitted again.
     pub(crate) postponed_until: Option<Instant>,
 }

@@ -9,7 +9,7 @@ use crate::agenda::Next;
 use crate::connection::table::Phase;
 use crate::connection::{Exchange, State};
 use crate::entry::Entry;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::Attempt;
 
@@ -17,7 +17,7 @@ impl Clients {
     /// Has something follow on a connection once the present step has returned.
     pub(crate) fn follow_up(&mut self, index: ConnKey, next: Next) {
         if let Some(connection) = self.connections.get(index) {
-            self.base.agenda.connection(index, connection.serial, next);
+            self.base.agenda.connection(ConnId { key: index, serial: connection.serial }, next);
         }
     }
 
@@ -25,14 +25,19 @@ impl Clients {
     pub(crate) fn look_again(&mut self, index: ConnKey) {
         let connection = &mut self.connections[index];
         if !std::mem::replace(&mut connection.again, true) {
-            let serial = connection.serial;
-            self.again.push((index, serial));
+            let connection = ConnId { key: index, serial: connection.serial };
+            self.again.push(connection);
         }
     }
 
-    /// Whether the connection at `index` is still the one that was meant.
-    pub(crate) fn is_current(&self, index: ConnKey, serial: u32) -> bool {
-        self.connections.get(index).is_some_and(|found| found.serial == serial)
+    /// The id of the connection at `index`.
+    pub(crate) fn id(&self, index: ConnKey) -> ConnId {
+        ConnId { key: index, serial: self.connections[index].serial }
+    }
+
+    /// Whether a connection is still there: another one may have its place.
+    pub(crate) fn is_current(&self, connection: ConnId) -> bool {
+        self.connections.get(connection.key).is_some_and(|found| found.serial == connection.serial)
     }
 
     /// Puts a connection into the epoll set, once for its whole life: edge-triggered, so that it never has to be
@@ -43,7 +48,7 @@ impl Clients {
         if connection.registered {
             return true;
         }
-        let token = Token::Connection { index, serial: connection.serial }.pack();
+        let token = Token::Connection(ConnId { key: index, serial: connection.serial }).pack();
         let Some(socket) = &connection.socket else { return true };
         match epoll::add(&self.base.epoll, socket, token, F::IN | F::OUT | F::RDHUP | F::ET) {
             Ok(()) => connection.registered = true,

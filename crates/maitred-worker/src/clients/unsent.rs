@@ -9,7 +9,7 @@ use super::Clients;
 use crate::connection::State;
 use crate::connection::quic::Quic;
 use crate::connection::wire::Wire;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use maitred_base::overload::Level;
 
 impl Clients {
@@ -18,7 +18,7 @@ impl Clients {
     pub(crate) fn count_unsent(&mut self, index: ConnKey) {
         let encrypted = self.encrypted(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
-        let (wire, serial) = (connection.wire, connection.serial);
+        let (wire, id) = (connection.wire, ConnId { key: index, serial: connection.serial });
         let Some(exchange) = connection.exchange.as_deref() else { return };
         if !connection.holds_something() && encrypted == 0 {
             return self.forget_unsent(index);
@@ -39,7 +39,7 @@ impl Clients {
             permit.set(bytes);
             if bytes > before {
                 // Not here: the caller may have more to do with the connection.
-                self.load.without_room.push((index, serial));
+                self.load.without_room.push(id);
             }
         }
         if let Wire::Stream { session, .. } = wire {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use hashbrown::HashMap;
 use maitred_http::framed::StreamKey;
 use maitred_sys::delivery::Progress;
@@ -120,17 +120,17 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Whether the client at `index`, which has something unsent, has taken too little for too long. The reason (socket or
+    /// Whether a client, which has something unsent, has taken too little for too long. The reason (socket or
     /// window) may change from look to look; the last one decides which count of bytes is used, over the whole time.
     pub(crate) fn is_slow(
         &mut self,
-        (index, serial): (ConnKey, u32),
+        ConnId { key, serial }: ConnId,
         seen: Seen,
         now: Instant,
         limits: &Limits,
     ) -> bool {
         let new = Record { serial, since: now, first: seen, pass: self.pass };
-        let record = self.records.entry(index).or_insert(new);
+        let record = self.records.entry(key).or_insert(new);
         if record.serial != serial {
             *record = new;
         }
@@ -195,7 +195,6 @@ impl Multiplexed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::conn;
 
     fn limits() -> Limits {
         let directory = tempfile::tempdir().unwrap();
@@ -283,7 +282,7 @@ mod tests {
     fn found(seen: impl Fn(u64) -> Option<Seen>) -> Option<u64> {
         let (limits, start, mut rates) = (limits(), Instant::now(), Rates::default());
         (0..1000).step_by(15).find(|at| {
-            let look = |seen| rates.is_slow((conn(3), 1), seen, start + seconds(*at), &limits);
+            let look = |seen| rates.is_slow(ConnId::of(3, 1), seen, start + seconds(*at), &limits);
             let slow = seen(*at).is_some_and(look);
             rates.end_pass();
             slow
@@ -319,9 +318,9 @@ mod tests {
     #[test]
     fn another_connection_of_the_same_index_begins_anew() {
         let (limits, start, mut rates) = (limits(), Instant::now(), Rates::default());
-        assert!(!rates.is_slow((conn(3), 1), socket(0, 0), start, &limits));
-        assert!(!rates.is_slow((conn(3), 2), socket(0, 60), start + seconds(60), &limits));
-        assert!(rates.is_slow((conn(3), 2), socket(0, 120), start + seconds(120), &limits));
+        assert!(!rates.is_slow(ConnId::of(3, 1), socket(0, 0), start, &limits));
+        assert!(!rates.is_slow(ConnId::of(3, 2), socket(0, 60), start + seconds(60), &limits));
+        assert!(rates.is_slow(ConnId::of(3, 2), socket(0, 120), start + seconds(120), &limits));
     }
 
     #[test]

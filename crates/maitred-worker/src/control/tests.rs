@@ -6,7 +6,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SocketType, sendmsg
 
 use super::*;
 use crate::drain::{Carried, Note, send_connection};
-use crate::keys::{ConnKey, conn};
+use crate::keys::ConnId;
 use crate::testing::{hang_up, shared, sockets};
 use maitred_control::{PoolCommand, SlotId, Started};
 use maitred_policy::plan::IdleTime;
@@ -32,10 +32,12 @@ fn told(shared: &Shared) -> Vec<Vec<String>> {
         Message::SlotExited { id, how } => format!("exited {}: {how}", id.slot),
         Message::PoolUnavailable(pool) => format!("unavailable {pool}"),
         Message::ServersChanged(pool) => format!("servers of {pool}"),
-        Message::CommandWaits { index, serial, interim, text } => {
-            format!("waits {index}/{serial} {interim}: {text}")
+        Message::CommandWaits { connection, interim, text } => {
+            format!("waits {}/{} {interim}: {text}", connection.key, connection.serial)
         }
-        Message::CommandDone { index, serial, well, text } => format!("done {index}/{serial} {well}: {text}"),
+        Message::CommandDone { connection, well, text } => {
+            format!("done {}/{} {well}: {text}", connection.key, connection.serial)
+        }
         Message::Successor(_) => "successor".to_owned(),
         Message::Hurry(left) => format!("hurry {left:?}"),
         Message::Drain { time, successor } => {
@@ -150,9 +152,15 @@ fn requests_are_refused_only_where_no_process_comes_back_by_itself() {
     assert_eq!(told(shared), vec![Vec::<String>::new(); 2], "it starts by itself, and may take its time");
 }
 
-fn ask(shared: &Shared, command: Command, index: ConnKey) {
-    let interim = index != conn(5);
-    shared.outbox.send(Outgoing::Ask { command, thread: 1, index, serial: 7, interim, text: None });
+fn ask(shared: &Shared, command: Command, index: u32) {
+    let interim = index != 5;
+    shared.outbox.send(Outgoing::Ask {
+        command,
+        thread: 1,
+        connection: ConnId::of(index, 7),
+        interim,
+        text: None,
+    });
 }
 
 #[test]
@@ -161,8 +169,8 @@ fn a_command_is_answered_where_it_was_asked() {
     let (master, socket) = sockets(SocketType::SEQPACKET);
     let mut control = Control::new(shared, &socket, 2);
     let restart = Command::Pool("own".to_owned(), PoolCommand::Restart);
-    ask(shared, Command::Reload, conn(5));
-    ask(shared, restart.clone(), conn(6));
+    ask(shared, Command::Reload, 5);
+    ask(shared, restart.clone(), 6);
     control.take_outgoing();
     assert_eq!(heard(&master), [FromWorker::Command(1, Command::Reload), FromWorker::Command(2, restart)]);
     control.on_message(ToWorker::CommandWaits(1, "for a".to_owned()), None);
@@ -183,7 +191,7 @@ fn an_answer_waits_until_no_thread_accepts_any_more() {
     let shared = shared(POOLS, 2);
     let (_master, socket) = sockets(SocketType::SEQPACKET);
     let mut control = Control::new(shared, &socket, 2);
-    ask(shared, Command::Reload, conn(5));
+    ask(shared, Command::Reload, 5);
     control.take_outgoing();
     control.on_message(ToWorker::Drain(DrainTime::bounded(1)), None);
     control.on_message(ToWorker::Drain(DrainTime::bounded(2)), None);

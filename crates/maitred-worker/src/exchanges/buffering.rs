@@ -20,7 +20,7 @@ use super::Exchanges;
 use crate::connection::State;
 use crate::connection::outgoing::Overflow;
 use crate::inbox::Message;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use maitred_base::residency::OpenFile;
 use maitred_config::ResponseBuffering;
 use maitred_files::{DiskJob, Segment, ServedFile};
@@ -69,7 +69,7 @@ impl Exchanges {
     /// Has bytes written to the file.
     fn spill(&mut self, index: ConnKey, bytes: &[u8]) -> io::Result<()> {
         let shared = self.shared;
-        let serial = self.connections[index].serial;
+        let connection = self.id(index);
         let outgoing = &mut *self.exchange(index).outgoing;
         if outgoing.overflow.is_none() {
             let held = shared.descriptor()?;
@@ -88,7 +88,7 @@ impl Exchanges {
         let job = DiskJob::Append { file, bytes: bytes.to_vec() };
         overflow.writing = Some(bytes.into());
         let inbox = &shared.inboxes[self.number];
-        let done = Box::new(move |result| inbox.send(Message::Spilled { index, serial, result }));
+        let done = Box::new(move |result| inbox.send(Message::Spilled { connection, result }));
         self.row.disk_waits.add(1);
         shared.disk.submit(job, done).map_err(|_| io::Error::other("the disk helpers have too much to do"))
     }
@@ -109,8 +109,9 @@ impl Exchanges {
     }
 
     /// A helper has written what was read last, or could not.
-    pub(crate) fn on_spilled(&mut self, index: ConnKey, serial: u32, result: io::Result<()>) {
-        if !self.is_current(index, serial) {
+    pub(crate) fn on_spilled(&mut self, connection: ConnId, result: io::Result<()>) {
+        let index = connection.key;
+        if !self.is_current(connection) {
             return;
         }
         let Some(outgoing) = self.exchange(index).outgoing.existing() else { return };

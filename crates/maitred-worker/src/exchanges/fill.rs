@@ -123,7 +123,7 @@ impl Exchanges {
         let token = Token::Fill { key: entry.key() as u32, serial }.pack();
         let base = &self.processes.clients.base;
         epoll::add(&base.epoll, &socket, token, F::IN | F::RDHUP | F::ET).ok()?;
-        let leader = leads.then(|| (index, self.processes.clients.connections[index].serial));
+        let leader = leads.then(|| self.processes.clients.id(index));
         let (filter, taken) = (Filter::new(POLICY), Taken::default());
         let (pool, raw, stage) = (pool as u16, Vec::new(), Stage::Head);
         entry.insert(Filling {
@@ -441,15 +441,14 @@ impl Exchanges {
         shared.fills.remove(&filling.fill);
         let _ = epoll::delete(&self.processes.clients.base.epoll, &filling.socket);
         let fill = Arc::clone(&filling.fill);
-        let leader = filling.leader.filter(|_| !filling.asked.reduced).filter(|(index, serial)| {
-            self.is_current(*index, *serial)
+        let leader = filling.leader.filter(|_| !filling.asked.reduced).filter(|leader| {
+            self.is_current(*leader)
                 && self
-                    .attempt_of(*index)
+                    .attempt_of(leader.key)
                     .and_then(|attempt| attempt.follow())
                     .is_some_and(|follow| Arc::ptr_eq(&follow.fill, &filling.fill))
         });
-        let leader = leader.map(|(index, _)| index);
-        match leader.map(|index| (index, self.wants_of(index, &filling))) {
+        match leader.map(|leader| (leader.key, self.wants_of(leader.key, &filling))) {
             None | Some((_, Wants::FarPart)) => {}
             Some((index, Wants::All)) => {
                 let Filling { socket, held, remote, pool, raw, .. } = filling;

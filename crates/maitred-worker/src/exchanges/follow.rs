@@ -24,9 +24,9 @@ use super::Exchanges;
 use crate::agenda::Next;
 use crate::connection::cached::Kept;
 use crate::connection::retry::RetryState;
-use crate::fills::{Fill, Phase, Piece, Variant};
+use crate::fills::{Fill, Phase, Piece, Variant, Waiter};
 use crate::kept::variant_text;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::step::{RequestInput, Step};
 use crate::upstream::failure::Cause;
 use crate::upstream::fill::Follow;
@@ -78,15 +78,15 @@ impl Exchanges {
     }
 
     /// The fill that a connection waits for has come further.
-    pub(crate) fn on_filled(&mut self, index: ConnKey, serial: u32) {
-        if self.is_current(index, serial) && self.source_of(index) == Some(Source::Fill) {
-            self.pump_to_client(index);
+    pub(crate) fn on_filled(&mut self, connection: ConnId) {
+        if self.is_current(connection) && self.source_of(connection.key) == Some(Source::Fill) {
+            self.pump_to_client(connection.key);
         }
     }
 
     /// Takes what there is of a fill.
     pub(crate) fn read_from_fill(&mut self, index: ConnKey, moved: &mut usize) -> Read {
-        let waiter = (self.number, index, self.connections[index].serial);
+        let waiter = Waiter { thread: self.number, connection: self.id(index) };
         let Some(follow) = self.attempt_of(index).and_then(Attempt::follow) else { return Read::Failed };
         let fill = Arc::clone(&follow.fill);
         if follow.head.is_none() {
@@ -142,13 +142,7 @@ impl Exchanges {
         }
     }
 
-    fn read_content(
-        &mut self,
-        index: ConnKey,
-        fill: &Fill,
-        waiter: (usize, ConnKey, u32),
-        moved: &mut usize,
-    ) -> Read {
+    fn read_content(&mut self, index: ConnKey, fill: &Fill, waiter: Waiter, moved: &mut usize) -> Read {
         let Some(follow) = self.attempt_of(index).and_then(Attempt::follow) else { return Read::Failed };
         let (taken, until) = (follow.taken, follow.until);
         let mut content = Vec::new();

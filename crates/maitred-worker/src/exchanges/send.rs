@@ -275,11 +275,11 @@ impl Exchanges {
         let job = DiskJob::Read { file: copy, offset, len };
         let submitted = match file.lane() {
             Some(lane) => {
-                let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index].serial);
+                let (inbox, connection) = (&self.shared.inboxes[self.number], self.id(index));
                 self.row.disk_waits.add(1);
                 lane.submit(Box::new(move || {
                     let result = job.run();
-                    inbox.send(Message::DiskDone { index, serial, result });
+                    inbox.send(Message::DiskDone { connection, result });
                 }))
             }
             None => self.submit(index, job),
@@ -299,9 +299,9 @@ impl Exchanges {
     /// All helpers are busy and the queue is full. Submitting it again in each turn would keep this thread busy with nothing.
     fn postpone(&mut self, index: ConnKey) -> Sent {
         let now = self.clock.now;
-        let connection = &mut self.processes.clients.connections[index];
-        if !std::mem::replace(&mut connection.again, true) {
-            self.processes.clients.load.postponed.push((index, connection.serial));
+        let connection = self.id(index);
+        if !std::mem::replace(&mut self.connections[index].again, true) {
+            self.load.postponed.push(connection);
             self.load.postponed_until.get_or_insert(now + DISK_RETRY);
         }
         self.wheel.disarm(index);

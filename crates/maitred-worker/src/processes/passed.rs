@@ -147,14 +147,14 @@ impl Processes {
         range: Range<u64>,
         tail: bool,
     ) -> bool {
-        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index].serial);
+        let (inbox, connection) = (&self.shared.inboxes[self.number], self.id(index));
         let (Some(lane), Ok(copy)) = (file.lane(), file.try_clone()) else { return false };
         self.row.disk_waits.add(1);
         let bytes = (range.end - range.start).min(FETCH_BYTES as u64);
         let read = move || {
             let result = copy.fetch(range.start, bytes);
             drop(copy);
-            inbox.send(Message::Fetched { index, serial, tail, result });
+            inbox.send(Message::Fetched { connection, tail, result });
         };
         let submitted = lane.submit(Box::new(read));
         if submitted {

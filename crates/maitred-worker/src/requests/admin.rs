@@ -15,7 +15,7 @@ use crate::clients::answer::CONFIG_PATH;
 use crate::connection::table::Phase;
 use crate::connection::wire::Then;
 use crate::connection::{After, State};
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::shared::Outgoing;
 use crate::step::{RequestInput, Step};
 use maitred_config::{AdminAddress, Pool};
@@ -183,9 +183,9 @@ impl Requests {
         if let Some(refused) = self.refuse_command(index, request, given) {
             return refused;
         }
-        let serial = self.connections[index].serial;
+        let connection = self.id(index);
         let interim = request.version != Version::Http10;
-        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim, text };
+        let asked = Outgoing::Ask { command, thread: self.number, connection, interim, text };
         self.shared.outbox.send(asked);
         self.await_answer(index)
     }
@@ -280,8 +280,9 @@ impl Requests {
     }
 
     /// The master reports what a command waits for. The client gets that too, if it accepts interim responses.
-    pub(crate) fn on_command_waits(&mut self, index: ConnKey, serial: u32, interim: bool, text: &str) {
-        if !self.is_current(index, serial) || !self.connections[index].is(Phase::Command) {
+    pub(crate) fn on_command_waits(&mut self, connection: ConnId, interim: bool, text: &str) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Command) {
             return;
         }
         self.arm_in(index, COMMAND_TIMEOUT);
@@ -300,15 +301,17 @@ impl Requests {
     }
 
     /// The master has answered a command.
-    pub(crate) fn on_command_done(&mut self, index: ConnKey, serial: u32, well: bool, text: &str) {
-        if self.is_current(index, serial) && self.connections[index].is(Phase::Command) {
+    pub(crate) fn on_command_done(&mut self, connection: ConnId, well: bool, text: &str) {
+        let index = connection.key;
+        if self.is_current(connection) && self.connections[index].is(Phase::Command) {
             self.end_command(index, if well { 200 } else { 409 }, text);
         }
     }
 
     /// The master has answered a command with a document.
-    pub(crate) fn on_command_document(&mut self, index: ConnKey, serial: u32, document: &Document) {
-        if !self.is_current(index, serial) || !self.connections[index].is(Phase::Command) {
+    pub(crate) fn on_command_document(&mut self, connection: ConnId, document: &Document) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Command) {
             return;
         }
         let (status, content_type) = (document.status, &document.content_type);

@@ -220,8 +220,7 @@ impl Requests {
         }
         let asker = Asker {
             thread: self.number,
-            index,
-            serial: self.connections[index].serial,
+            connection: self.id(index),
             interim: request.version != Version::Http10,
         };
         let (status, why) = match asked {

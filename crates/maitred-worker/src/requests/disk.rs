@@ -3,19 +3,14 @@
 use super::Requests;
 use crate::connection::State;
 use crate::exchanges::send::RESIDENT_BYTES;
-use crate::keys::ConnKey;
+use crate::keys::ConnId;
 use maitred_files::Segment;
 
 impl Requests {
     /// A helper has read a piece of a file.
-    pub(crate) fn on_fetched(
-        &mut self,
-        index: ConnKey,
-        serial: u32,
-        tail: bool,
-        result: std::io::Result<Vec<u8>>,
-    ) {
-        if !self.is_current(index, serial)
+    pub(crate) fn on_fetched(&mut self, connection: ConnId, tail: bool, result: std::io::Result<Vec<u8>>) {
+        let index = connection.key;
+        if !self.is_current(connection)
             || !matches!(self.connections[index].state, State::Writing | State::Upstream(_))
         {
             return;
@@ -54,8 +49,9 @@ impl Requests {
         }
     }
 
-    pub(crate) fn on_disk_done(&mut self, index: ConnKey, serial: u32, result: std::io::Result<()>) {
-        if !self.is_current(index, serial) {
+    pub(crate) fn on_disk_done(&mut self, connection: ConnId, result: std::io::Result<()>) {
+        let index = connection.key;
+        if !self.is_current(connection) {
             return;
         }
         let now = self.clock.now;

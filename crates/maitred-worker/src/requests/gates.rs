@@ -41,7 +41,7 @@ use crate::connection::table::Phase;
 use crate::connection::{After, State};
 use crate::facts::identity::{Source, USER_BYTES_MAX, User};
 use crate::inbox::Message;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::requests::questions::send_to;
 use crate::requests::receive::Unread;
 use crate::step::{RequestInput, Step, Stop};
@@ -198,11 +198,10 @@ impl Requests {
         let from = self.origin(index, request).client.map(AddressKey::of);
         let (user, password) = (given.user, given.password);
         let check = Check { hash, exists, user, password, cache: basic.cache, from };
-        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index].serial);
+        let (inbox, connection) = (&self.shared.inboxes[self.number], self.id(index));
         self.checks = self.checks.wrapping_add(1);
         let number = self.checks;
-        let done =
-            Box::new(move |right| inbox.send(Message::Checked { index, serial, check: number, right }));
+        let done = Box::new(move |right| inbox.send(Message::Checked { connection, check: number, right }));
         match self.shared.verifier.ask(check, self.clock.now, done) {
             Asked::Known(right) => self.judge_user(index, basic, claimed.filter(|_| right)),
             Asked::Waits => {
@@ -249,8 +248,9 @@ impl Requests {
     }
 
     /// A helper thread has checked a password, or will not (`None`).
-    pub(crate) fn on_checked(&mut self, (index, serial): (ConnKey, u32), check: u32, right: Option<bool>) {
-        if !self.is_current(index, serial) || !self.connections[index].is(Phase::Gate) {
+    pub(crate) fn on_checked(&mut self, connection: ConnId, check: u32, right: Option<bool>) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Gate) {
             return;
         }
         let waits = self.gated(index).waits.as_mut();

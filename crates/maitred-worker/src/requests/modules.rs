@@ -20,7 +20,7 @@ use super::Requests;
 use super::gates::ORDER;
 use crate::connection::gated::{Denial, Verdict, Waits};
 use crate::connection::table::Phase;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::modules::offer::ticket;
 use crate::modules::{Answer, Coarse, HELD_MAX, Says, Seen};
 use crate::origin::Client;
@@ -141,8 +141,7 @@ impl Requests {
         let mut fields = FieldLines::default();
         let connection = &self.connections[index];
         let number = self.checks.wrapping_add(1);
-        let ticket =
-            module.may_answer_later().then(|| ticket(self.number, (index, connection.serial), number));
+        let ticket = module.may_answer_later().then(|| ticket(self.number, self.id(index), number));
         let client = || Client::of(request, &connection.peer(), &shared.start.config.server.trusted_proxies);
         let says = Says { call, answer: &mut answer, fields: &mut fields, ticket, taken: false };
         let target = Target::routed(request, slashes).canonical();
@@ -181,13 +180,9 @@ impl Requests {
     }
 
     /// A module has answered that was to do so later; or passes.
-    pub(crate) fn on_module_done(
-        &mut self,
-        (index, serial): (ConnKey, u32),
-        number: u32,
-        answer: Option<Box<Answer>>,
-    ) {
-        if !self.is_current(index, serial) || !self.connections[index].is(Phase::Gate) {
+    pub(crate) fn on_module_done(&mut self, connection: ConnId, number: u32, answer: Option<Box<Answer>>) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Gate) {
             return;
         }
         let waits = self.gated(index).waits.as_ref();

@@ -6,14 +6,15 @@ use super::Requests;
 use crate::connection::State;
 use crate::connection::table::{Event, Reaction, reaction};
 use crate::connection::wire::Wire;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 
 impl Requests {
     /// An event of epoll on a connection's socket.
     pub(crate) fn on_connection(&mut self, index: ConnKey, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
         let Some(connection) = self.connections.get_mut(index) else { return };
-        let (serial, phase) = (connection.serial, connection.state.phase());
+        let phase = connection.state.phase();
+        let id = ConnId { key: index, serial: connection.serial };
         connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         if let (Wire::Tls { session }, true) = (connection.wire, flags.contains(F::OUT)) {
             // What is left of a handshake; anything else is tried again below, where an error is reported again.
@@ -31,17 +32,17 @@ impl Requests {
         // once more in the same turn: the response of a relay is read when DONE reports it.
         let waits = reaction(phase, Event::Room) != Reaction::Nothing;
         for event in input.into_iter().chain(room.filter(|_| waits)) {
-            if self.is_current(index, serial) {
+            if self.is_current(id) {
                 self.react(index, event, broken);
             }
         }
     }
 
     /// The turn has come in which a connection was to be looked at again.
-    pub(crate) fn on_again(&mut self, index: ConnKey, serial: u32) {
-        if self.is_current(index, serial) {
-            self.connections[index].again = false;
-            self.react(index, Event::Again, false);
+    pub(crate) fn on_again(&mut self, connection: ConnId) {
+        if self.is_current(connection) {
+            self.connections[connection.key].again = false;
+            self.react(connection.key, Event::Again, false);
         }
     }
 

@@ -42,8 +42,8 @@ impl Requests {
             self.close(index);
             return Step::Gone;
         }
-        let serial = self.connections[index].serial;
-        self.watchers.connections.push((index, serial));
+        let connection = self.id(index);
+        self.watchers.connections.push(connection);
         self.watchers.next_event.get_or_insert(self.clock.now + EVENT_EVERY);
         let context = self.context_of(index, given.routed.plan, Persistence::Close, false);
         let (_, mut writer) = self.files_and_writer(index, context);
@@ -64,7 +64,7 @@ impl Requests {
         let exchange = self.exchange(index);
         exchange.outgoing.replace(head);
         self.on_watcher(index);
-        if self.is_current(index, serial) { Step::Waits } else { Step::Gone }
+        if self.is_current(connection) { Step::Waits } else { Step::Gone }
     }
 
     pub(crate) fn tell_watcher(&mut self, index: ConnKey, event: &[u8]) {

@@ -3,7 +3,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::*;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::reactor::Reactor;
 use crate::testing::{client, reactor, shared};
 
@@ -43,7 +43,7 @@ impl Stage {
         if matches!(thread.connections[index].state.phase(), Phase::Idle | Phase::Head | Phase::Body) {
             thread.on_readable(index);
         }
-        while let Some((again, _)) = thread.again.pop() {
+        while let Some(ConnId { key: again, .. }) = thread.again.pop() {
             thread.connections[again].again = false;
             thread.on_readable(again);
         }
@@ -53,8 +53,8 @@ impl Stage {
     fn check(&mut self) {
         assert!(self.thread.shared.verifier.work_once());
         for message in self.thread.shared.inboxes[0].take() {
-            let Message::Checked { index, serial, check, right } = message else { panic!("{message:?}") };
-            self.thread.on_checked((index, serial), check, right);
+            let Message::Checked { connection, check, right } = message else { panic!("{message:?}") };
+            self.thread.on_checked(connection, check, right);
         }
         if self.thread.connections.contains(self.index) {
             self.look();

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::connection::table::Phase;
-use crate::keys::ConnKey;
+use crate::keys::{ConnId, ConnKey};
 use crate::reactor::Reactor;
 use crate::testing::{client, reactor, shared};
 
@@ -95,7 +95,7 @@ fn answered(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
 
 /// Looks again as often as the connection asks for it.
 fn settle(thread: &mut Reactor, index: ConnKey) {
-    while let Some((again, _)) = thread.again.pop() {
+    while let Some(ConnId { key: again, .. }) = thread.again.pop() {
         assert_eq!(again, index);
         thread.connections[index].again = false;
         thread.on_readable(index);
