@@ -11,16 +11,15 @@
 use std::collections::VecDeque;
 
 use super::connection::After;
+use crate::keys::ConnId;
 
 /// What has to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Todo {
     /// Something about a connection.
     Connection {
-        /// The index of the connection.
-        index: u32,
-        /// The serial number of the connection.
-        serial: u32,
+        /// The connection.
+        connection: ConnId,
         /// What.
         next: Next,
     },
@@ -68,8 +67,8 @@ pub(super) struct Agenda(VecDeque<Todo>);
 
 impl Agenda {
     /// Something has to follow on a connection.
-    pub(super) fn connection(&mut self, index: u32, serial: u32, next: Next) {
-        self.0.push_back(Todo::Connection { index, serial, next });
+    pub(super) fn connection(&mut self, connection: ConnId, next: Next) {
+        self.0.push_back(Todo::Connection { connection, next });
     }
 
     /// A process may have room, or nothing more to do.
@@ -102,10 +101,10 @@ mod tests {
         let mut agenda = Agenda::default();
         agenda.room(1, 7);
         agenda.room(1, 7);
-        agenda.connection(3, 9, Next::Resume);
+        agenda.connection(ConnId::of(3, 9), Next::Resume);
         agenda.room(1, 7);
         let room = Todo::Room { pool: 1, channel: 7 };
-        let resume = Todo::Connection { index: 3, serial: 9, next: Next::Resume };
+        let resume = Todo::Connection { connection: ConnId::of(3, 9), next: Next::Resume };
         let all: Vec<Todo> = std::iter::from_fn(|| agenda.next()).collect();
         assert_eq!(all, [room, resume, room]);
     }

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::inbox::Message;
 use super::kept::{BESIDES, lifetime_of, variant_key};
 use super::shared::Shared;
+use crate::keys::ConnId;
 use maitred_cache::{Body, Entry, Found, Job, Key, Kind, Outcome, Purge, PurgeError, Store};
 use maitred_control::Document;
 use maitred_files::DiskJob;
@@ -25,8 +26,7 @@ const BUSY: &str = "helper threads have too much to do (`disk_threads`): try aga
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asker {
     pub(super) thread: usize,
-    pub(super) index: u32,
-    pub(super) serial: u32,
+    pub(super) connection: ConnId,
     /// The connection may be sent interim responses.
     pub(super) interim: bool,
 }
@@ -115,9 +115,9 @@ impl Shared {
             }
             if purging.reported.elapsed() >= REPORT_EVERY {
                 purging.reported = Instant::now();
-                let Asker { thread, index, serial, interim } = purging.asker;
+                let Asker { thread, connection, interim } = purging.asker;
                 let text = "the files of what was purged are removed".to_owned();
-                self.answer(thread, Message::CommandWaits { index, serial, interim, text });
+                self.answer(thread, Message::CommandWaits { connection, interim, text });
             }
             match self.submit_purging(purging) {
                 None => return,
@@ -206,19 +206,19 @@ impl Shared {
     }
 
     fn answer_failure(&self, asker: Asker, text: String) {
-        let Asker { thread, index, serial, .. } = asker;
-        self.answer(thread, Message::CommandDone { index, serial, well: false, text });
+        let Asker { thread, connection, .. } = asker;
+        self.answer(thread, Message::CommandDone { connection, well: false, text });
     }
 
     fn answer_with(&self, asker: Asker, value: &Value) {
-        let Asker { thread, index, serial, .. } = asker;
+        let Asker { thread, connection, .. } = asker;
         let document = Document {
             status: 200,
             content_type: "application/json".to_owned(),
             etag: None,
             text: format!("{value}\n"),
         };
-        self.answer(thread, Message::CommandDocument { index, serial, document: Box::new(document) });
+        self.answer(thread, Message::CommandDocument { connection, document: Box::new(document) });
     }
 
     fn answer(&self, thread: usize, message: Message) {

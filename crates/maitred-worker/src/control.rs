@@ -21,6 +21,7 @@ use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
 use crate::access_logs::LogFiles;
 use crate::affinity_watcher::Watcher;
+use crate::keys::ConnId;
 use crate::modules::watch::{Finding, Watch};
 use crate::proxy::Listed;
 use maitred_base::jwt::keys::Key;
@@ -78,8 +79,7 @@ pub(super) struct Control<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asking {
     pub(super) thread: usize,
-    pub(super) index: u32,
-    pub(super) serial: u32,
+    pub(super) connection: ConnId,
     interim: bool,
     pub(super) about: About,
 }
@@ -292,9 +292,9 @@ impl<'a> Control<'a> {
         for outgoing in self.shared.outbox.take() {
             match outgoing {
                 Outgoing::Tell(message) => self.tell(&message),
-                Outgoing::Ask { command, thread, index, serial, interim, text } => {
+                Outgoing::Ask { command, thread, connection, interim, text } => {
                     let about = About::command(&command);
-                    let asking = Asking { thread, index, serial, interim, about };
+                    let asking = Asking { thread, connection, interim, about };
                     if self.orphan_mode.alone && !self.passes_on(about) {
                         self.reply(asking, false, BETWEEN_IMAGES);
                         continue;
@@ -575,25 +575,25 @@ impl<'a> Control<'a> {
     }
 
     pub(super) fn progress(&self, asking: &Asking, text: String) {
-        let Asking { thread, index, serial, interim, .. } = *asking;
-        self.shared.inboxes[thread].send(Message::CommandWaits { index, serial, interim, text });
+        let Asking { thread, connection, interim, .. } = *asking;
+        self.shared.inboxes[thread].send(Message::CommandWaits { connection, interim, text });
     }
 
     pub(super) fn reply(&mut self, asking: Asking, well: bool, text: &str) {
-        let Asking { thread, index, serial, .. } = asking;
-        self.answers.push((thread, Message::CommandDone { index, serial, well, text: text.to_owned() }));
+        let Asking { thread, connection, .. } = asking;
+        self.answers.push((thread, Message::CommandDone { connection, well, text: text.to_owned() }));
         self.answer();
     }
 
     /// The answer to a command is a document.
     fn answer_with(&mut self, number: u64, file: OwnedFd) {
-        let Some(Asking { thread, index, serial, .. }) = self.asking.remove(&number) else { return };
+        let Some(Asking { thread, connection, .. }) = self.asking.remove(&number) else { return };
         let text = memfile::read(file, Document::BYTES_MAX);
         let message = match text.and_then(|text| Ok(serde_json::from_slice::<Document>(&text)?)) {
-            Ok(document) => Message::CommandDocument { index, serial, document: Box::new(document) },
+            Ok(document) => Message::CommandDocument { connection, document: Box::new(document) },
             Err(error) => {
                 let text = format!("the answer cannot be read: {error}");
-                Message::CommandDone { index, serial, well: false, text }
+                Message::CommandDone { connection, well: false, text }
             }
         };
         self.answers.push((thread, message));

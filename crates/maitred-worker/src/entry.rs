@@ -6,12 +6,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::io::ioctl_fionbio;
-use slab::Slab;
 
 use super::connection::Connection;
 use super::connection::remote::Remote;
 use super::connection::wire::Wire;
 use crate::handoff::ClientSockets;
+use crate::keys::{ConnKey, Table};
 
 /// A connection, its socket, and its places. Kept small: 10,000 idle ones cost little more than their descriptors.
 #[derive(Debug)]
@@ -124,9 +124,9 @@ impl Entry {
     }
 }
 
-impl ClientSockets for Slab<Entry> {
-    fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>> {
-        let socket = self.get(index as usize)?.socket.as_ref()?;
+impl ClientSockets for Table<ConnKey, Entry> {
+    fn client_socket(&self, index: ConnKey) -> Option<BorrowedFd<'_>> {
+        let socket = self.get(index)?.socket.as_ref()?;
         // Another application may have made it block, and each is promised that it does not.
         let _ = ioctl_fionbio(socket, true);
         Some(socket.as_fd())
@@ -138,6 +138,7 @@ mod tests {
     use rustix::net::SocketType;
 
     use super::*;
+    use crate::keys::conn;
     use crate::testing::sockets;
 
     #[test]
@@ -167,16 +168,16 @@ mod tests {
     fn a_process_gets_the_sockets_of_connections_that_have_one() {
         let (socket, far_end) = sockets(SocketType::STREAM);
         let now = Instant::now();
-        let mut table = Slab::new();
+        let mut table = Table::new();
         let index = table.insert(Entry::new(socket, 0, None, now));
         let stream = Entry::stream(&table[index], Wire::Stream { session: 0, stream: 0 }, now);
         let stream = table.insert(stream);
-        rustix::io::write(table.client_socket(index as u32).unwrap(), b"x").unwrap();
+        rustix::io::write(table.client_socket(index).unwrap(), b"x").unwrap();
         assert_eq!(rustix::io::read(&far_end, &mut [0; 2]), Ok(1), "it is that connection's");
         ioctl_fionbio(table[index].socket.as_ref().unwrap(), false).unwrap();
-        let passed = table.client_socket(index as u32).unwrap();
+        let passed = table.client_socket(index).unwrap();
         let flags = rustix::fs::fcntl_getfl(passed).unwrap();
         assert!(flags.contains(rustix::fs::OFlags::NONBLOCK), "whatever another process has made of it");
-        assert!(table.client_socket(stream as u32).is_none() && table.client_socket(99).is_none());
+        assert!(table.client_socket(stream).is_none() && table.client_socket(conn(99)).is_none());
     }
 }

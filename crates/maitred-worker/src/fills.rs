@@ -21,6 +21,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::keys::ConnId;
 use maitred_http::fields::FieldLines;
 use maitred_http::response::FramedHead;
 
@@ -74,6 +75,15 @@ pub(crate) struct Fill {
     progress: Mutex<Progress>,
 }
 
+/// A connection that waits for a fill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Waiter {
+    /// The thread that has the connection.
+    pub(crate) thread: usize,
+    /// The connection.
+    pub(crate) connection: ConnId,
+}
+
 /// How far a fill has come.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
@@ -125,8 +135,8 @@ struct Progress {
     content: Content,
     /// All of the content is there.
     ended: bool,
-    /// Connections that wait for the next step: thread, index, serial number.
-    waiting: Vec<(usize, u32, u32)>,
+    /// Connections that wait for the next step.
+    waiting: Vec<Waiter>,
 }
 
 #[derive(Debug)]
@@ -235,7 +245,7 @@ impl Fill {
     }
 
     /// How far it has come. If no head has, the connection is told when one has.
-    pub(crate) fn watch(&self, waiter: (usize, u32, u32)) -> Phase {
+    pub(crate) fn watch(&self, waiter: Waiter) -> Phase {
         let mut progress = lock(&self.progress);
         if matches!(progress.phase, Phase::Asking) {
             progress.waiting.push(waiter);
@@ -270,12 +280,7 @@ impl Fill {
     ///
     /// # Errors
     /// What the file says.
-    pub(crate) fn read(
-        &self,
-        offset: u64,
-        out: &mut Vec<u8>,
-        waiter: (usize, u32, u32),
-    ) -> io::Result<Piece> {
+    pub(crate) fn read(&self, offset: u64, out: &mut Vec<u8>, waiter: Waiter) -> io::Result<Piece> {
         let mut progress = lock(&self.progress);
         let (length, ended) = (progress.content.length(), progress.ended);
         if offset >= length {
@@ -333,8 +338,8 @@ impl Fill {
         lock(&self.progress).phase = phase;
     }
 
-    /// The connections that wait, which are to be told: thread, index, serial number.
-    pub(crate) fn take_waiting(&self) -> Vec<(usize, u32, u32)> {
+    /// The connections that wait, which are to be told.
+    pub(crate) fn take_waiting(&self) -> Vec<Waiter> {
         std::mem::take(&mut lock(&self.progress).waiting)
     }
 }
@@ -356,7 +361,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    const ME: (usize, u32, u32) = (0, 7, 1);
+    const ME: Waiter = Waiter { thread: 0, connection: ConnId::of(7, 1) };
 
     fn head() -> FramedHead {
         FramedHead { status: 200, content_length: None, fields: Default::default(), ended: false }

@@ -11,6 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::connection::tls::TlsSession;
 use super::connection::transfer::RequestTransfer;
 use crate::handoff::Arrival;
+use crate::keys::ConnId;
 use crate::modules::Answer;
 use crate::upstream::fill::writing::Written;
 use maitred_control::{Document, DrainTime, SlotId, Started};
@@ -70,19 +71,15 @@ pub(crate) enum Message {
     },
     /// The disk job of this connection is done.
     DiskDone {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection: if the connection is closed, the message is void.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// How it went.
         result: std::io::Result<()>,
     },
     /// The password of this connection's request was checked.
     Checked {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection: if the connection is closed, the message is void.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// The number of the check: if the request waits for it no more, the message is void.
         check: u32,
         /// Whether it was the right one; `None` if it was not checked, because other addresses have got the places.
@@ -90,10 +87,8 @@ pub(crate) enum Message {
     },
     /// A module has answered that was to do so later.
     ModuleDone {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection: if the connection is closed, the message is void.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// The number of the ticket: if the request waits for it no more, the message is void.
         number: u32,
         /// The answer; `None` to pass.
@@ -101,10 +96,8 @@ pub(crate) enum Message {
     },
     /// A response that is being fetched for the cache has come further.
     Filled {
-        /// Index of the connection that waits for it.
-        index: u32,
-        /// The serial number of the connection: if the connection is closed, the message is void.
-        serial: u32,
+        /// The connection that waits for it: if it is closed, the message is void.
+        connection: ConnId,
     },
     /// A helper has written a piece of such a response.
     FillWritten {
@@ -130,19 +123,15 @@ pub(crate) enum Message {
     },
     /// A helper has written a piece of a response that is kept for a slow client.
     Spilled {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection: if the connection is closed, the message is void.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// How it went.
         result: std::io::Result<()>,
     },
     /// A helper has read a piece of a file that an application process has passed.
     Fetched {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// The file is the first of what the process has returned; otherwise, of what is being sent.
         tail: bool,
         /// The piece.
@@ -150,10 +139,8 @@ pub(crate) enum Message {
     },
     /// The master reports what the command of this admin connection waits for.
     CommandWaits {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// The text may be sent as an interim response.
         interim: bool,
         /// What, as a text for the operator.
@@ -161,10 +148,8 @@ pub(crate) enum Message {
     },
     /// The master has carried out the command of this admin connection.
     CommandDone {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// Whether it went well.
         well: bool,
         /// A text for the operator.
@@ -172,10 +157,8 @@ pub(crate) enum Message {
     },
     /// The same, with a document as the answer.
     CommandDocument {
-        /// Index of the connection.
-        index: u32,
-        /// The serial number of the connection.
-        serial: u32,
+        /// The connection: if it is closed, the message is void.
+        connection: ConnId,
         /// The answer.
         document: Box<Document>,
     },

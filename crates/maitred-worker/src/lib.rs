@@ -40,6 +40,7 @@
 //! | [`fills`] | responses that are fetched for it |
 //! | [`auth_answers`] | answers of `forward_auth` that are kept |
 //! | [`modules`] | what modules see of a thread, and what they say to it |
+//! | [`keys`] | handles of what a thread has in tables |
 //! | [`key_rings`] | the keys that tokens are checked by |
 //! | [`user_lists`] | users of files |
 //! | [`verifier`] | helper threads that check passwords |
@@ -77,6 +78,7 @@ pub(crate) mod inbox;
 mod kept;
 mod kernel_writer;
 mod key_rings;
+mod keys;
 mod layers;
 pub(crate) mod limits;
 mod log_line;

@@ -22,6 +22,7 @@ use super::shared::{Outgoing, Shared};
 use super::token::Token;
 use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
 use crate::connection::wire::Sent;
+use crate::keys::ConnKey;
 use crate::requests::watchers::{EVENT_EVERY, push_data};
 use maitred_files::files::FileServer;
 use maitred_log::thread_logs::ThreadLogs;
@@ -125,8 +126,8 @@ impl Reactor {
     fn end_turn(&mut self) {
         let now = self.clock.now;
         self.expire();
-        for (index, serial) in std::mem::take(&mut self.again) {
-            self.guarded(Token::Connection { index, serial }, |thread| thread.on_again(index, serial));
+        for connection in std::mem::take(&mut self.again) {
+            self.guarded(Token::Connection(connection), |thread| thread.on_again(connection));
         }
         self.read_ready_channels();
         self.read_ready_links();
@@ -169,7 +170,7 @@ impl Reactor {
         tracing::error!(?token, "a bug in maitred: a panic ended this connection; please report it");
         self.buffers.tx.clear();
         match token {
-            Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),
+            Token::Connection(connection) if self.is_current(connection) => self.close(connection.key),
             Token::Channel { key, .. } => self.fail_worker(key as usize, "a bug in maitred"),
             Token::Upstream { key, serial } => self.lose_upstream(key, serial),
             _ => {}
@@ -192,9 +193,9 @@ impl Reactor {
 
     fn on_event(&mut self, token: Token, flags: epoll::EventFlags) {
         match token {
-            Token::Connection { index, serial } => {
-                if self.is_current(index, serial) {
-                    self.on_connection(index, flags);
+            Token::Connection(connection) => {
+                if self.is_current(connection) {
+                    self.on_connection(connection.key, flags);
                 }
             }
             Token::Listener(which) => self.on_listener(which as usize),
@@ -222,10 +223,10 @@ impl Reactor {
     fn work_through(&mut self) {
         while let Some(todo) = self.agenda.next() {
             match todo {
-                Todo::Connection { index, serial, next } => {
-                    if self.is_current(index, serial) {
-                        let token = Token::Connection { index, serial };
-                        self.contained(token, |thread| thread.on_next(index, next));
+                Todo::Connection { connection, next } => {
+                    if self.is_current(connection) {
+                        let token = Token::Connection(connection);
+                        self.contained(token, |thread| thread.on_next(connection.key, next));
                     }
                 }
                 Todo::Room { pool, channel: key } => {
@@ -240,7 +241,7 @@ impl Reactor {
         }
     }
 
-    fn on_next(&mut self, index: u32, next: Next) {
+    fn on_next(&mut self, index: ConnKey, next: Next) {
         match next {
             Next::Resume => self.resume(index),
             Next::Settle => {
@@ -280,28 +281,26 @@ impl Reactor {
             Message::PoolUnavailable(pool) => self.empty_queue(usize::from(pool)),
             Message::ServersChanged(pool) | Message::ServerRoom(pool) => self.serve_line(pool),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
-            Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
-            Message::ModuleDone { index, serial, number, answer } => {
-                self.on_module_done((index, serial), number, answer);
+            Message::DiskDone { connection, result } => self.on_disk_done(connection, result),
+            Message::ModuleDone { connection, number, answer } => {
+                self.on_module_done(connection, number, answer);
             }
-            Message::Checked { index, serial, check, right } => {
-                self.on_checked((index, serial), check, right)
-            }
-            Message::Filled { index, serial } => self.on_filled(index, serial),
+            Message::Checked { connection, check, right } => self.on_checked(connection, check, right),
+            Message::Filled { connection } => self.on_filled(connection),
             Message::FillWritten { key, serial, result } => self.on_fill_written(key, serial, result),
             Message::Look => self.note_under_way(),
             Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
-            Message::Spilled { index, serial, result } => self.on_spilled(index, serial, result),
-            Message::Fetched { index, serial, tail, result } => self.on_fetched(index, serial, tail, result),
-            Message::CommandWaits { index, serial, interim, text } => {
-                self.on_command_waits(index, serial, interim, &text);
+            Message::Spilled { connection, result } => self.on_spilled(connection, result),
+            Message::Fetched { connection, tail, result } => self.on_fetched(connection, tail, result),
+            Message::CommandWaits { connection, interim, text } => {
+                self.on_command_waits(connection, interim, &text);
             }
-            Message::CommandDone { index, serial, well, text } => {
-                self.on_command_done(index, serial, well, &text);
+            Message::CommandDone { connection, well, text } => {
+                self.on_command_done(connection, well, &text);
             }
-            Message::CommandDocument { index, serial, document } => {
-                self.on_command_document(index, serial, &document);
+            Message::CommandDocument { connection, document } => {
+                self.on_command_document(connection, &document);
             }
             Message::Certificates => self.on_certificates(),
             Message::Listen => self.on_listen(),
@@ -321,10 +320,8 @@ impl Reactor {
         self.wheel.expire(now, &mut fired);
         for index in fired {
             // What happened to an earlier one may have given this one another deadline, or ended it.
-            if let Some(connection) = self.connections.get(index as usize)
-                && !self.wheel.is_armed(index)
-            {
-                let token = Token::Connection { index, serial: connection.serial };
+            if self.connections.contains(index) && !self.wheel.is_armed(index) {
+                let token = Token::Connection(self.id(index));
                 self.guarded(token, |thread| thread.on_deadline(index));
             }
         }
@@ -396,11 +393,10 @@ impl Reactor {
             let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
             http2.dirty = false;
             let index = http2.index;
-            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial)
-            else {
+            if !self.connections.contains(index) {
                 continue;
-            };
-            self.guarded(Token::Connection { index, serial }, |thread| {
+            }
+            self.guarded(Token::Connection(self.id(index)), |thread| {
                 match thread.flush_session(index, key) {
                     Sent::Broken => thread.close(index),
                     sent => thread.settle_session(index, key, sent),
@@ -454,15 +450,14 @@ impl Reactor {
             return;
         }
         let mut watchers = std::mem::take(&mut self.watchers.connections);
-        watchers.retain(|(index, serial)| self.is_current(*index, *serial));
+        watchers.retain(|connection| self.is_current(*connection));
         self.watchers.next_event = (!watchers.is_empty()).then_some(self.clock.now + EVENT_EVERY);
         if !watchers.is_empty() {
             let mut event = Vec::with_capacity(16 * 1024);
             push_data(&self.status_json(), &mut event);
-            for (index, serial) in &watchers {
-                self.guarded(Token::Connection { index: *index, serial: *serial }, |thread| {
-                    thread.tell_watcher(*index, &event);
-                });
+            for connection in &watchers {
+                let token = Token::Connection(*connection);
+                self.guarded(token, |thread| thread.tell_watcher(connection.key, &event));
             }
         }
         self.watchers.connections = watchers;

@@ -14,13 +14,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::addresses::Addresses;
 use super::auth_answers::AuthAnswers;
-use super::fills::{Fill, Fills};
+use super::fills::{Fill, Fills, Waiter};
 use super::inbox::{ConnectionTransfer, Inbox, Message};
 use super::key_rings::KeyRings;
 use super::limits::Limit;
 use super::unproved::Unproved;
 use super::user_lists::UserLists;
 use super::verifier::Verifier;
+use crate::keys::ConnId;
 use crate::proxy::{Condition, ServerTable};
 use maitred_base::budget::{Budget, Permit};
 use maitred_base::passed::{Helpers, Lane};
@@ -271,9 +272,7 @@ pub(crate) enum Outgoing {
         /// The asking thread.
         thread: usize,
         /// The asking connection.
-        index: u32,
-        /// The serial number of the connection.
-        serial: u32,
+        connection: ConnId,
         /// The connection may be sent interim answers.
         interim: bool,
         /// The text that the command is about.
@@ -288,9 +287,9 @@ pub(crate) enum Outgoing {
 impl Shared {
     /// Tells the connections that wait for a fill that it has come further.
     pub(super) fn wake(&self, fill: &Fill) {
-        for (thread, index, serial) in fill.take_waiting() {
+        for Waiter { thread, connection } in fill.take_waiting() {
             if let Some(inbox) = self.inboxes.get(thread) {
-                inbox.send(Message::Filled { index, serial });
+                inbox.send(Message::Filled { connection });
             }
         }
     }

@@ -4,6 +4,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::keys::ConnKey;
 use maitred_http::request::{self, HeadLimits, Request};
 use maitred_http::response::{Filter, ResponsePolicy};
 use maitred_sys::memfile::SharedMap;
@@ -153,7 +154,7 @@ pub(super) fn reactor_at(shared: &'static Shared, number: usize, environment: En
 }
 
 /// A client's connection in its table, and the client's end.
-pub(super) fn client(reactor: &mut Reactor, remote: &str) -> (u32, OwnedFd) {
+pub(super) fn client(reactor: &mut Reactor, remote: &str) -> (ConnKey, OwnedFd) {
     let (socket, far_end) = sockets(SocketType::STREAM);
     let now = reactor.clock.now;
     (reactor.insert(Entry::new(socket, 0, remote.parse().ok(), now)), far_end)

@@ -6,6 +6,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::keys::{ConnKey, Key};
+
 /// Length of a tick. A deadline is met up to one tick late.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Slots of the wheel; a deadline further away than all of them is looked at once per round.
@@ -46,7 +48,8 @@ impl Wheel {
     }
 
     /// Sets the deadline of `key`, in place of any that it had.
-    pub(crate) fn arm(&mut self, key: u32, deadline: Instant) {
+    pub(crate) fn arm(&mut self, key: ConnKey, deadline: Instant) {
+        let key = key.number();
         let tick = self.tick_after(deadline).max(self.done + 1);
         let index = key as usize;
         if index >= self.entries.len() {
@@ -64,7 +67,8 @@ impl Wheel {
     }
 
     /// Forgets the deadline of `key`.
-    pub(crate) fn disarm(&mut self, key: u32) {
+    pub(crate) fn disarm(&mut self, key: ConnKey) {
+        let key = key.number();
         if let Some(entry) = self.entries.get_mut(key as usize) {
             entry.armed = false;
             if entry.linked {
@@ -74,13 +78,13 @@ impl Wheel {
     }
 
     /// Whether `key` has a deadline.
-    pub(crate) fn is_armed(&self, key: u32) -> bool {
-        self.entries.get(key as usize).is_some_and(|entry| entry.armed)
+    pub(crate) fn is_armed(&self, key: ConnKey) -> bool {
+        self.entries.get(key.place()).is_some_and(|entry| entry.armed)
     }
 
     /// When `key` fires, in milliseconds since the wheel's start.
-    pub(crate) fn deadline(&self, key: u32) -> Option<i64> {
-        let entry = self.entries.get(key as usize).filter(|entry| entry.armed)?;
+    pub(crate) fn deadline(&self, key: ConnKey) -> Option<i64> {
+        let entry = self.entries.get(key.place()).filter(|entry| entry.armed)?;
         i64::try_from(entry.deadline * TICK.as_millis() as u64).ok()
     }
 
@@ -90,7 +94,7 @@ impl Wheel {
     }
 
     /// Takes out every key whose deadline has passed at `now`, and adds it to `fired`.
-    pub(crate) fn expire(&mut self, now: Instant, fired: &mut Vec<u32>) {
+    pub(crate) fn expire(&mut self, now: Instant, fired: &mut Vec<ConnKey>) {
         let until = now.saturating_duration_since(self.start).as_millis() as u64 / TICK.as_millis() as u64;
         if until <= self.done {
             return;
@@ -111,14 +115,14 @@ impl Wheel {
         Some(self.start + Duration::from_millis(tick * TICK.as_millis() as u64))
     }
 
-    fn empty_slot(&mut self, slot: usize, until: u64, fired: &mut Vec<u32>) {
+    fn empty_slot(&mut self, slot: usize, until: u64, fired: &mut Vec<ConnKey>) {
         let mut key = self.heads[slot];
         while key != NONE {
             let entry = self.entries[key as usize];
             self.unlink(key);
             if entry.deadline <= until {
                 self.entries[key as usize].armed = false;
-                fired.push(key);
+                fired.push(ConnKey::from_number(key));
             } else {
                 self.link(key);
             }
@@ -185,10 +189,11 @@ impl Wheel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::conn;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    fn expired(wheel: &mut Wheel, now: Instant) -> Vec<u32> {
+    fn expired(wheel: &mut Wheel, now: Instant) -> Vec<ConnKey> {
         let mut fired = Vec::new();
         wheel.expire(now, &mut fired);
         fired.sort_unstable();
@@ -199,9 +204,9 @@ mod tests {
     fn a_deadline_fires_once_and_not_early() {
         let start = Instant::now();
         let mut wheel = Wheel::new(start);
-        wheel.arm(3, start + Duration::from_secs(1));
+        wheel.arm(conn(3), start + Duration::from_secs(1));
         assert!(expired(&mut wheel, start + Duration::from_millis(999)).is_empty());
-        assert_eq!(expired(&mut wheel, start + Duration::from_millis(1050)), [3]);
+        assert_eq!(expired(&mut wheel, start + Duration::from_millis(1050)), [conn(3)]);
         assert!(expired(&mut wheel, start + Duration::from_secs(500)).is_empty());
         assert_eq!(wheel.next_wake(), None);
     }
@@ -210,19 +215,19 @@ mod tests {
     fn moving_a_deadline_earlier_takes_effect() {
         let start = Instant::now();
         let mut wheel = Wheel::new(start);
-        wheel.arm(0, start + Duration::from_secs(75));
-        wheel.arm(0, start + Duration::from_secs(1));
-        assert_eq!(expired(&mut wheel, start + Duration::from_secs(2)), [0]);
+        wheel.arm(conn(0), start + Duration::from_secs(75));
+        wheel.arm(conn(0), start + Duration::from_secs(1));
+        assert_eq!(expired(&mut wheel, start + Duration::from_secs(2)), [conn(0)]);
     }
 
     #[test]
     fn a_disarmed_key_stays_silent() {
         let start = Instant::now();
         let mut wheel = Wheel::new(start);
-        wheel.arm(0, start + Duration::from_secs(1));
-        wheel.arm(1, start + Duration::from_secs(1));
-        wheel.disarm(0);
-        assert_eq!(expired(&mut wheel, start + Duration::from_secs(2)), [1]);
+        wheel.arm(conn(0), start + Duration::from_secs(1));
+        wheel.arm(conn(1), start + Duration::from_secs(1));
+        wheel.disarm(conn(0));
+        assert_eq!(expired(&mut wheel, start + Duration::from_secs(2)), [conn(1)]);
     }
 
     proptest! {
@@ -231,9 +236,10 @@ mod tests {
         fn agrees_with_a_plain_map(steps in prop::collection::vec((0u32..20, 0u64..200_000, 0u64..5_000), 1..200)) {
             let start = Instant::now();
             let mut wheel = Wheel::new(start);
-            let mut model: HashMap<u32, u64> = HashMap::new();
+            let mut model: HashMap<ConnKey, u64> = HashMap::new();
             let mut now = 0u64;
             for (key, ahead, pass) in steps {
+                let key = conn(key);
                 wheel.arm(key, start + Duration::from_millis(now + ahead));
                 model.insert(key, now + ahead);
                 now += pass;

@@ -1,11 +1,12 @@
 //! What an event of epoll is about.
 
+use crate::keys::{ConnId, ConnKey};
 use rustix::event::epoll;
 
 /// What an event is about: eight bits of kind, 24 of serial, 32 of index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Token {
-    Connection { index: u32, serial: u32 },
+    Connection(ConnId),
     Listener(u32),
     Datagrams(u32),
     Channel { key: u32, epoch: u32 },
@@ -22,7 +23,7 @@ pub(super) const SERIAL_MASK: u32 = 0x00ff_ffff;
 impl Token {
     pub(super) fn pack(self) -> epoll::EventData {
         let (kind, serial, index) = match self {
-            Token::Connection { index, serial } => (0u64, serial & SERIAL_MASK, index),
+            Token::Connection(ConnId { key, serial }) => (0u64, serial & SERIAL_MASK, key.number()),
             Token::Listener(index) => (1, 0, index),
             Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key),
             Token::Inbox => (3, 0, 0),
@@ -40,7 +41,7 @@ impl Token {
         let bits = data.u64();
         let (serial, index) = ((bits >> 32) as u32 & SERIAL_MASK, bits as u32);
         match bits >> 56 {
-            0 => Token::Connection { index, serial },
+            0 => Token::Connection(ConnId { key: ConnKey::from_number(index), serial }),
             1 => Token::Listener(index),
             2 => Token::Channel { key: index, epoch: serial },
             4 => Token::Relay { key: index, channel: serial },
@@ -66,8 +67,8 @@ mod tests {
     #[test]
     fn tokens_survive_packing() {
         for token in [
-            Token::Connection { index: 0, serial: 0 },
-            Token::Connection { index: u32::MAX, serial: SERIAL_MASK },
+            Token::Connection(ConnId::of(0, 0)),
+            Token::Connection(ConnId::of(u32::MAX, SERIAL_MASK)),
             Token::Listener(3),
             Token::Channel { key: 9, epoch: 77 },
             Token::Relay { key: 5, channel: 1 },
@@ -88,7 +89,7 @@ mod tests {
         fn any_number_packs_without_touching_its_neighbours(index: u32, serial: u32) {
             let cut = serial & SERIAL_MASK;
             let both = [
-                (Token::Connection { index, serial }, Token::Connection { index, serial: cut }),
+                (Token::Connection(ConnId::of(index, serial)), Token::Connection(ConnId::of(index, cut))),
                 (Token::Channel { key: index, epoch: serial }, Token::Channel { key: index, epoch: cut }),
                 (Token::Relay { key: index, channel: serial }, Token::Relay { key: index, channel: cut }),
                 (Token::Upstream { key: index, serial }, Token::Upstream { key: index, serial: cut }),

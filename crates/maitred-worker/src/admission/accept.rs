@@ -15,6 +15,7 @@ use crate::connection::After;
 use crate::connection::transfer::RequestTransfer;
 use crate::entry::{Entry, SocketKind};
 use crate::inbox::{ConnectionTransfer, Message, Origin};
+use crate::keys::ConnKey;
 use crate::requests::proxy_protocol::NotAProxy;
 use crate::token::Token;
 
@@ -136,7 +137,7 @@ impl Admission {
     /// with its first response then never enters the epoll set.
     pub(crate) fn welcome(&mut self, connection: Entry, read_at_once: bool) {
         let index = self.insert(connection);
-        if !self.connections[index as usize].awaits_proxy && !self.secure(index) {
+        if !self.connections[index].awaits_proxy && !self.secure(index) {
             return self.close(index);
         }
         let timeout = self.limits().head_timeout;
@@ -316,7 +317,7 @@ impl Admission {
     }
 
     /// Answers the request that has come with a connection, if one has.
-    fn answer_adopted(&mut self, index: u32, text: &[u8], mut request: RequestTransfer) {
+    fn answer_adopted(&mut self, index: ConnKey, text: &[u8], mut request: RequestTransfer) {
         if !text.is_empty() {
             match RequestHead::received(text, &self.head_limits) {
                 Ok(received) => request.head = received,
@@ -333,7 +334,7 @@ impl Admission {
     }
 
     /// The bounds of the process that it comes from were wider.
-    fn refuse_adopted(&mut self, index: u32, text: &[u8], reject: Reject) {
+    fn refuse_adopted(&mut self, index: ConnKey, text: &[u8], reject: Reject) {
         self.note_refusal(index, reject);
         self.answer_refused_text(index, text, reject);
         self.send_joined(index, Some(After::Linger));

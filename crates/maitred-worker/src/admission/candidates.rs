@@ -1,5 +1,6 @@
 //! The longest idle connections, which are closed for new ones.
 
+use crate::keys::ConnId;
 use std::time::{Duration, Instant};
 
 /// Connections that one scan finds.
@@ -14,8 +15,7 @@ const TELL_AFTER: Duration = Duration::from_secs(10);
 /// A connection that was idle at the last scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    pub(crate) index: u32,
-    pub(crate) serial: u32,
+    pub(crate) id: ConnId,
     /// Since when, in milliseconds on the wheel's clock, which counts in ticks.
     pub(crate) since: i64,
     /// When its last request began: decides within a tick.
@@ -83,7 +83,7 @@ mod tests {
     fn idle(times: impl IntoIterator<Item = i64>) -> Vec<Candidate> {
         let began = Instant::now();
         let candidate =
-            |(index, since)| Candidate { index: index as u32, serial: 0, since, began, requests: 1 };
+            |(index, since)| Candidate { id: ConnId::of(index as u32, 0), since, began, requests: 1 };
         times.into_iter().enumerate().map(candidate).collect()
     }
 
@@ -96,7 +96,7 @@ mod tests {
             std::iter::from_fn(|| reclaim.candidates.pop()).map(|found| found.since).collect();
         assert_eq!(order, (0..CANDIDATES as i64).collect::<Vec<_>>());
         reclaim.fill(idle([5, 3, 9]), Instant::now());
-        assert_eq!(reclaim.candidates.pop().map(|found| found.index), Some(1));
+        assert_eq!(reclaim.candidates.pop().map(|found| found.id), Some(ConnId::of(1, 0)));
     }
 
     #[test]

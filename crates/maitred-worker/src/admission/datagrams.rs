@@ -31,6 +31,7 @@ use crate::connection::remote::Remote;
 use crate::datagram_link::{Batch, Word};
 use crate::entry::Entry;
 use crate::inbox::ForwardedDatagrams;
+use crate::keys::ConnKey;
 use crate::token::Token;
 use maitred_tls::quic::ids::{LONG_HEADER, destination};
 use maitred_tls::quic::packets::is_handshake;
@@ -241,7 +242,7 @@ impl Admission {
         let Some(index) = self.accept_quic(which, incoming, bytes, answer) else {
             return self.uncount(remote);
         };
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         (connection.remote, connection.counted) = (Remote::new(remote), true);
     }
 
@@ -295,7 +296,7 @@ impl Admission {
         incoming: Incoming,
         bytes: usize,
         answer: &mut Vec<u8>,
-    ) -> Option<u32> {
+    ) -> Option<ConnKey> {
         let now = self.clock.now;
         let found = self.datagrams.get_mut(which)?;
         let (listen, remote) = (found.listen, incoming.remote_address());

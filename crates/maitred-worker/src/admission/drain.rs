@@ -25,6 +25,7 @@ use std::time::Duration;
 use super::Admission;
 use crate::connection::State;
 use crate::drain::Drain;
+use crate::keys::ConnKey;
 use crate::shared::Outgoing;
 use maitred_control::DrainTime;
 
@@ -127,8 +128,8 @@ impl Admission {
     }
 
     /// Whether a request is under way on a connection whose end the client or an application decides.
-    fn is_stream_like(&self, index: u32) -> bool {
-        let Some(connection) = self.connections.get(index as usize) else { return false };
+    fn is_stream_like(&self, index: ConnKey) -> bool {
+        let Some(connection) = self.connections.get(index) else { return false };
         match connection.state {
             State::Body | State::Spooling | State::Writing | State::HandedOff { .. } | State::Upstream(_) => {
                 true
@@ -139,8 +140,8 @@ impl Admission {
     }
 
     /// Aborts connections whose time is over, those with a request first: their requests have to be logged.
-    fn abort_all(&mut self, which: impl Fn(&Admission, u32) -> bool) {
-        let all = self.connections.iter().map(|(index, connection)| (index as u32, connection.is_idle()));
+    fn abort_all(&mut self, which: impl Fn(&Admission, ConnKey) -> bool) {
+        let all = self.connections.iter().map(|(index, connection)| (index, connection.is_idle()));
         let all = all.filter(|(index, _)| which(self, *index));
         let (idle, left): (Vec<_>, Vec<_>) = all.partition(|(_, idle)| *idle);
         if !left.is_empty()
@@ -154,7 +155,7 @@ impl Admission {
         }
         for (index, _) in left.into_iter().chain(idle) {
             // The connection may have been closed already: a stream goes with its HTTP/2 connection.
-            if self.connections.contains(index as usize) {
+            if self.connections.contains(index) {
                 self.abort_any(index);
             }
         }
@@ -164,10 +165,10 @@ impl Admission {
     fn close_long_idle(&mut self) {
         let Some(grace) = self.drain.as_ref().map(|drain| drain.grace.as_millis() as i64) else { return };
         let now = self.wheel.millis(self.clock.now);
-        let long = |index: &u32| self.idle_since(*index).is_some_and(|since| now - since >= grace);
-        let all: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).filter(long).collect();
+        let long = |index: &ConnKey| self.idle_since(*index).is_some_and(|since| now - since >= grace);
+        let all: Vec<ConnKey> = self.connections.iter().map(|(index, _)| index).filter(long).collect();
         for index in all {
-            match self.connections.get(index as usize).map(|connection| connection.session()) {
+            match self.connections.get(index).map(|connection| connection.session()) {
                 Some(Some(session)) => self.dismiss_session(index, session, false),
                 Some(None) => self.close_cleanly(index),
                 None => {}

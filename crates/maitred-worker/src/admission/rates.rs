@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Admission;
 use crate::connection::State;
 use crate::connection::rates::look_every;
+use crate::keys::{ConnId, ConnKey, Key};
 
 /// Connections that are looked at in one turn: each may take a system call.
 const LOOKS_PER_TURN: usize = 512;
@@ -25,10 +26,10 @@ impl Admission {
             return;
         }
         let Some(every) = look_every(&self.shared.start.config.limits) else { return };
-        let all = self.connections.capacity();
+        let all = self.connections.places();
         let end = (self.rates.cursor + LOOKS_PER_TURN).min(all);
         for index in self.rates.cursor..end {
-            self.look_at(index as u32);
+            self.look_at(ConnKey::of(index));
         }
         self.rates.cursor = end;
         // With more to look at, the next turn goes on.
@@ -39,13 +40,13 @@ impl Admission {
         }
     }
 
-    fn look_at(&mut self, index: u32) {
-        let Some(connection) = self.connections.get(index as usize) else { return };
+    fn look_at(&mut self, index: ConnKey) {
+        let Some(connection) = self.connections.get(index) else { return };
         if connection.is_admin() || connection.internal {
             return;
         }
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
-        let (serial, began) = (connection.serial, connection.began);
+        let (id, began) = (ConnId { key: index, serial: connection.serial }, connection.began);
         let answers = !matches!(
             connection.state,
             State::Idle
@@ -61,20 +62,20 @@ impl Admission {
         }
         if limits.response_bytes_per_second_min > 0
             && let Some(seen) = self.seen(index)
-            && self.rates.is_slow((index, serial), seen, now, limits)
+            && self.rates.is_slow(id, seen, now, limits)
         {
             self.end_slow(index, "it takes less than response_bytes_per_second_min");
         }
     }
 
-    fn end_slow(&mut self, index: u32, why: &'static str) {
+    fn end_slow(&mut self, index: ConnKey, why: &'static str) {
         self.row.timeouts.add(1);
         self.row.slow.add(1);
-        let peer = self.connections[index as usize].remote;
+        let peer = self.connections[index].remote;
         self.log_limited(|| {
             tracing::info!(peer = peer.text(), "client connection aborted: {why}");
         });
-        match self.connections[index as usize].state {
+        match self.connections[index].state {
             State::Linger => self.close(index),
             State::Writing | State::Upstream(_) => self.abort_stalled(index),
             _ => self.abort_any(index),

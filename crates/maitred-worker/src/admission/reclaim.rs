@@ -14,6 +14,7 @@ use crate::admission::candidates::{Candidate, SCAN_AGAIN_AFTER};
 use crate::connection::wire::Wire;
 use crate::connection::{Connection, State};
 use crate::entry::Entry;
+use crate::keys::{ConnId, ConnKey};
 
 /// Which part of all places may be taken up by HTTP/2 connections to which GOAWAY was sent, while the client has time to receive
 /// it.
@@ -31,10 +32,14 @@ impl Admission {
         if self.row.idle.get() + self.row.multiplexed.get() == 0 || !self.reclaim.may_scan(self.clock.now) {
             return false;
         }
-        let idle = |(index, connection): (usize, &Entry)| {
-            let (index, &Entry { serial, connection: Connection { began, requests, .. }, .. }) =
-                (index as u32, connection);
-            self.idle_since(index).map(|since| Candidate { index, serial, since, began, requests })
+        let idle = |(index, connection): (ConnKey, &Entry)| {
+            let Entry { serial, connection: Connection { began, requests, .. }, .. } = *connection;
+            self.idle_since(index).map(|since| Candidate {
+                id: ConnId { key: index, serial },
+                since,
+                began,
+                requests,
+            })
         };
         let found = self.connections.iter().filter_map(idle).collect();
         self.reclaim.fill(found, self.clock.now);
@@ -55,7 +60,9 @@ impl Admission {
         if over == 0 || !self.can_reclaim() {
             return;
         }
-        let Some(Candidate { index, .. }) = self.reclaim.candidates.pop() else { return };
+        let Some(Candidate { id: ConnId { key: index, .. }, .. }) = self.reclaim.candidates.pop() else {
+            return;
+        };
         self.row.reclaimed.add(1);
         if self.reclaim.tells(self.clock.now) {
             let (thread, connections) = (self.number, self.shared.connections_max);
@@ -65,7 +72,7 @@ impl Admission {
                 "connections_per_thread_max is reached; the longest idle connections are closed for new ones"
             );
         }
-        match self.connections[index as usize].state {
+        match self.connections[index].state {
             State::Multiplexed { session } => {
                 let leaving_max = (self.shared.connections_max / LEAVING_PART).max(1);
                 self.dismiss_session(index, session, over <= leaving_max);
@@ -77,16 +84,16 @@ impl Admission {
 
     /// Whether a candidate is still there, has been idle ever since, and nothing of a request has come on it.
     fn is_reclaimable(&self, candidate: Candidate) -> bool {
-        let Candidate { index, serial, since, requests, .. } = candidate;
-        let current = self.connections.get(index as usize);
+        let Candidate { id: ConnId { key: index, serial }, since, requests, .. } = candidate;
+        let current = self.connections.get(index);
         current.is_some_and(|found| (found.serial, found.requests) == (serial, requests))
             && self.idle_since(index) == Some(since)
             && self.has_received_nothing(index)
     }
 
     /// What has come of a QUIC connection was looked at in the turn in which it came.
-    fn has_received_nothing(&self, index: u32) -> bool {
-        let quic = self.connections.get(index as usize).is_some_and(|found| found.wire == Wire::Quic);
+    fn has_received_nothing(&self, index: ConnKey) -> bool {
+        let quic = self.connections.get(index).is_some_and(|found| found.wire == Wire::Quic);
         let empty = |socket| ioctl_fionread(socket).is_ok_and(|bytes| bytes == 0);
         quic || self.socket(index).is_some_and(empty)
     }

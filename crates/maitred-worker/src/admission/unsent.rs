@@ -17,10 +17,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 impl Admission {
     /// Ends the responses that there is no memory for.
     pub(crate) fn abort_without_room(&mut self) {
-        for (index, serial) in std::mem::take(&mut self.load.without_room) {
-            if !self.is_current(index, serial) {
+        for connection in std::mem::take(&mut self.load.without_room) {
+            if !self.is_current(connection) {
                 continue;
             }
+            let index = connection.key;
             self.row.unsent_aborted.add(1);
             self.log_limited(|| {
                 tracing::warn!("a response was aborted: unsent_memory_bytes_max is reached");
@@ -29,7 +30,7 @@ impl Admission {
                 Some(Source::Server(_) | Source::Thread(_)) if self.is_unanswered(index) => {
                     self.refuse_upstream(index, 503);
                 }
-                None if self.connections[index as usize].is(Phase::HandedOff) => self.abort_any(index),
+                None if self.connections[index].is(Phase::HandedOff) => self.abort_any(index),
                 _ => self.abort_stalled(index),
             }
         }

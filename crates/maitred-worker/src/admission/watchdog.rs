@@ -40,14 +40,14 @@ impl Admission {
             None => "an application process that is gone".to_owned(),
         };
         match token {
-            Token::Connection { index, serial } if self.is_current(index, serial) => {
-                let connection = &self.connections[index as usize];
+            Token::Connection(id) if self.is_current(id) => {
+                let connection = &self.connections[id.key];
                 match connection.remote.address {
                     Some(address) => format!("connection of {address}"),
                     None => "connection on a Unix socket".to_owned(),
                 }
             }
-            Token::Connection { .. } => "a connection that is gone".to_owned(),
+            Token::Connection(_) => "a connection that is gone".to_owned(),
             Token::Listener(which) => format!("listener {which}"),
             Token::Datagrams(which) => format!("datagram socket {which}"),
             Token::Channel { key, .. } => format!("channel of {}", process(key)),

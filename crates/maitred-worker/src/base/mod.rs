@@ -15,6 +15,7 @@ use super::agenda::Agenda;
 use super::clock::Environment;
 use super::shared::Shared;
 use super::timers::Wheel;
+use crate::keys::{ConnId, ConnKey};
 use maitred_base::clock::Clock;
 use maitred_config::Limits;
 use maitred_log::error::Limiter;
@@ -46,8 +47,8 @@ pub(crate) struct Base {
     pub(crate) limiter: Limiter,
     /// What has to follow the present step.
     pub(crate) agenda: Agenda,
-    /// Connections that have more to do in this thread's next turn: index and serial.
-    pub(crate) again: Vec<(u32, u32)>,
+    /// Connections that have more to do in this thread's next turn.
+    pub(crate) again: Vec<ConnId>,
 }
 
 impl Base {
@@ -82,7 +83,7 @@ impl Base {
     }
 
     /// Sets the deadline of a connection to `time` from now.
-    pub(crate) fn arm_in(&mut self, index: u32, time: Duration) {
+    pub(crate) fn arm_in(&mut self, index: ConnKey, time: Duration) {
         self.wheel.arm(index, self.clock.now + time);
     }
 

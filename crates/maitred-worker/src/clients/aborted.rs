@@ -7,6 +7,7 @@ use maitred_http::request::{Reject, RequestHead};
 use super::Clients;
 use crate::agenda::Next;
 use crate::connection::State;
+use crate::keys::ConnKey;
 use crate::log_line::{ABORTED, TIMED_OUT, aborted_status, first_line, line, line_of};
 use maitred_files::Summary;
 use maitred_log::access::Line;
@@ -16,13 +17,13 @@ const MALFORMED: u16 = 400;
 
 impl Clients {
     /// Ends a connection whose request was read and will have no answer, or none to its end.
-    pub(crate) fn abort_unanswered(&mut self, index: u32) {
+    pub(crate) fn abort_unanswered(&mut self, index: ConnKey) {
         self.abort_unanswered_after(index, 0);
     }
 
     /// The same, after this many bytes of the content of its response.
-    pub(crate) fn abort_unanswered_after(&mut self, index: u32, body_bytes: u64) {
-        let status = aborted_status(&self.connections[index as usize]);
+    pub(crate) fn abort_unanswered_after(&mut self, index: ConnKey, body_bytes: u64) {
+        let status = aborted_status(&self.connections[index]);
         self.exchange(index).summary = Some(Summary { status, body_bytes });
         self.log_kept(index, 0);
         self.follow_up(index, Next::Close);
@@ -30,8 +31,8 @@ impl Clients {
 
     /// Logs that the client went before it had an answer: of a request whose head is there, or at least its first line. The
     /// caller closes.
-    pub(crate) fn log_unanswered(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
+    pub(crate) fn log_unanswered(&mut self, index: ConnKey) {
+        let connection = &mut self.connections[index];
         if !matches!(
             connection.state,
             State::Head | State::Body | State::Spooling | State::Disk | State::Gate
@@ -50,7 +51,7 @@ impl Clients {
         let input = std::mem::take(&mut exchange.input);
         let Some(first) = first_line(&input) else { return };
         self.count_aborted(index, ABORTED);
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         if self.logs.is_on(None) && !connection.is_admin() && !connection.internal {
             self.logs.push(None, &line(self.shared, &self.base.clock, connection, first, summary));
         }
@@ -60,7 +61,7 @@ impl Clients {
     /// the status that it has over HTTP/1.
     pub(crate) fn log_refused_stream(
         &mut self,
-        index: u32,
+        index: ConnKey,
         answered: Option<u16>,
         reason: &'static str,
         head: &RequestHead,
@@ -76,7 +77,7 @@ impl Clients {
         }
         let request = line_of(head);
         let summary = Summary { status, body_bytes: 0 };
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         // What is known is when the connection began, which is not when this request did.
         let line =
             Line { duration_us: 0, ..line(self.shared, &self.base.clock, connection, request, summary) };
@@ -84,8 +85,8 @@ impl Clients {
     }
 
     /// Counts a request that the access log shows as aborted, by its status there.
-    pub(crate) fn count_aborted(&mut self, index: u32, status: u16) {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn count_aborted(&mut self, index: ConnKey, status: u16) {
+        let connection = &self.connections[index];
         match status {
             _ if connection.is_admin() || connection.internal => {}
             ABORTED => self.row.aborted.add(1),

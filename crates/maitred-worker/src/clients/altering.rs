@@ -3,6 +3,7 @@
 use maitred_http::request::{HeadRoom, RequestHead};
 
 use super::Clients;
+use crate::keys::ConnKey;
 use crate::modules::altering::HeadFilter;
 use crate::origin::Client;
 use maitred_policy::plan::Plan;
@@ -12,13 +13,13 @@ impl Clients {
     #[cold]
     pub(super) fn note_head_filter(
         &mut self,
-        index: u32,
+        index: ConnKey,
         plan: &'static Plan,
         request: RequestHead,
         path: Box<[u8]>,
     ) {
         let proxies = &self.shared.start.config.server.trusted_proxies;
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let mut room = HeadRoom::default();
         let Some(view) = request.view(&mut room) else { return self.buffers.head_filter = None };
         let client = Client::of(&view, &connection.peer(), proxies);
@@ -28,8 +29,8 @@ impl Clients {
     }
 
     /// The same for a response of an upstream, whose request is kept. False if there is no module.
-    pub(super) fn note_kept_head_filter(&mut self, index: u32, plan: &'static Plan) -> bool {
-        if plan.modules.of_responses.is_empty() || self.connections[index as usize].internal {
+    pub(super) fn note_kept_head_filter(&mut self, index: ConnKey, plan: &'static Plan) -> bool {
+        if plan.modules.of_responses.is_empty() || self.connections[index].internal {
             return false;
         }
         let exchange = self.exchange(index);

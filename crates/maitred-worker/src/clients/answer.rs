@@ -16,6 +16,7 @@ use crate::connection::refusal::{NOWHERE, PLAIN, PLAIN_TEXT, RETRY_SOON};
 use crate::connection::wire::Wire;
 use crate::connection::{After, State};
 use crate::forward;
+use crate::keys::ConnKey;
 use crate::log_line::{LoggedFields, line, line_of};
 use crate::origin::{self, Client};
 use crate::step::{RequestInput, Step};
@@ -70,7 +71,7 @@ impl Clients {
     /// The fields of a response that are about its request.
     fn put_further(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         out: &mut FieldLines,
@@ -78,7 +79,7 @@ impl Clients {
         if let Some(cors) = &given.routed.plan.cors {
             cors.fields(request, matches!(given.routed.decision, Decision::Preflight), out);
         }
-        let exchange = self.connections[index as usize].exchange.as_deref();
+        let exchange = self.connections[index].exchange.as_deref();
         if let Some(gated) = exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()) {
             out.extend(gated.cookies.all());
         }
@@ -88,9 +89,9 @@ impl Clients {
     }
 
     /// Decides what answers a request: once, when its head is there.
-    pub(crate) fn route<'p>(&self, index: u32, request: &Request<'p, 'p>) -> Route<'p> {
+    pub(crate) fn route<'p>(&self, index: ConnKey, request: &Request<'p, 'p>) -> Route<'p> {
         let shared = self.shared;
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let root = Cow::Borrowed(b"/".as_slice());
         if connection.is_admin() {
             let configures = request.path == CONFIG_PATH && request.method_text == "PUT";
@@ -138,7 +139,7 @@ impl Clients {
     /// Has the routes of a site asked, once more for each `reroute`, and the target rewritten as the chosen one says.
     fn choose<'p>(
         &self,
-        index: u32,
+        index: ConnKey,
         (site, arrival): (usize, &Arrival<'_>),
         request: &Request<'p, 'p>,
         mut path: Cow<'p, [u8]>,
@@ -186,7 +187,7 @@ impl Clients {
     /// What is decided about a preflight request: the route is asked that the request is for which it announces.
     fn preflight(
         &self,
-        index: u32,
+        index: ConnKey,
         (site, arrival): (usize, &Arrival<'_>),
         request: &Request<'_, '_>,
         path: &[u8],
@@ -199,10 +200,9 @@ impl Clients {
         Some(Routed { decision: Decision::Preflight, plan })
     }
 
-    fn decision(&self, index: u32, request: &Request<'_, '_>, choice: Choice<'static>) -> Decision {
+    fn decision(&self, index: ConnKey, request: &Request<'_, '_>, choice: Choice<'static>) -> Decision {
         let pools = &self.shared.start.config.pools;
-        match self.connections[index as usize].is_stream() && forward::would_mislead(request, &choice, pools)
-        {
+        match self.connections[index].is_stream() && forward::would_mislead(request, &choice, pools) {
             true => Decision::Misleading,
             false => Decision::Route(choice),
         }
@@ -212,13 +212,13 @@ impl Clients {
     /// request are in `buffers`.
     pub(crate) fn reply_context<'r>(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'r>,
     ) -> ReplyContext<'r> {
         let (plan, persistence) = (given.routed.plan, self.persistence(index, request, given.last));
         let context = self.context_of(index, plan, persistence, request.method == Method::Head);
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         if connection.internal {
             return context;
         }
@@ -248,10 +248,10 @@ impl Clients {
     }
 
     /// Notes what of a response depends on its request, for one that an upstream sends.
-    pub(crate) fn note_traits(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) {
+    pub(crate) fn note_traits(&mut self, index: ConnKey, request: &Request<'_, '_>, given: RequestInput<'_>) {
         let plan = given.routed.plan;
         let depends = plan.depends_on_requests() || plan.compress.is_some();
-        if depends && !self.connections[index as usize].internal {
+        if depends && !self.connections[index].internal {
             self.settle_id(index, plan);
             let mut fields = FieldLines::default();
             self.put_further(index, request, given, &mut fields);
@@ -264,9 +264,9 @@ impl Clients {
 
     /// What a request says of the coding of its response. A proxy that ends TLS in front of this server counts as TLS, if it may
     /// say so.
-    fn wish(&self, index: u32, request: &Request<'_, '_>, rules: &'static Rules) -> Wish<'static> {
+    fn wish(&self, index: ConnKey, request: &Request<'_, '_>, rules: &'static Rules) -> Wish<'static> {
         let accepted = request.known.accept_encoding.map(|list| list.joined());
-        let secret = self.connections[index as usize].secure || self.origin(index, request).https;
+        let secret = self.connections[index].secure || self.origin(index, request).https;
         Wish { rules, coding: rules.negotiate(accepted.as_deref()), secret }
     }
 
@@ -289,12 +289,12 @@ impl Clients {
 
     pub(crate) fn context_of(
         &self,
-        index: u32,
+        index: ConnKey,
         plan: &'static Plan,
         persistence: Persistence,
         head_only: bool,
     ) -> ReplyContext<'static> {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let date = self.clock.http_date;
         if connection.internal {
             // The client's thread carries them out.
@@ -331,10 +331,10 @@ impl Clients {
     #[inline]
     pub(crate) fn files_and_writer<'t>(
         &'t mut self,
-        index: u32,
+        index: ConnKey,
         context: ReplyContext<'t>,
     ) -> (&'t mut FileServer, ResponseWriter<'t>) {
-        let wire = self.connections[index as usize].wire;
+        let wire = self.connections[index].wire;
         let stream = match wire {
             Wire::Stream { session, stream } => {
                 self.touch_session(session);
@@ -357,10 +357,10 @@ impl Clients {
     /// frames. `None` if no upstream answers.
     pub(crate) fn encode<R>(
         &mut self,
-        index: u32,
+        index: ConnKey,
         write: impl FnOnce(&mut Attempt, &mut ResponseWriter<'_>) -> R,
     ) -> Option<R> {
-        let mut attempt = self.connections[index as usize].lend_attempt()?;
+        let mut attempt = self.connections[index].lend_attempt()?;
         let exchange = self.exchange(index);
         let plan = exchange.routed.map(|routed| routed.plan);
         let further = exchange.dispatch.take_further();
@@ -374,7 +374,7 @@ impl Clients {
             traits.map_or((None, None, None), |traits| (traits.expiry, traits.wish, traits.coder.take()));
         let plan = plan.unwrap_or(self.shared.router.bare_plan());
         let context = self.context_of(index, plan, Persistence::Close, false);
-        let may_name_file = !plan.named_files.is_empty() && !self.connections[index as usize].internal;
+        let may_name_file = !plan.named_files.is_empty() && !self.connections[index].internal;
         let altered = headless && self.note_kept_head_filter(index, plan);
         let context = ReplyContext { expiry, may_name_file, altered, ..context };
         let encoders = wish.is_some().then(|| self.encoders.clone());
@@ -411,14 +411,14 @@ impl Clients {
         if let Some(traits) = self.exchange(index).dispatch.traits.as_mut() {
             traits.coder = coder;
         }
-        self.connections[index as usize].state = State::Upstream(attempt);
+        self.connections[index].state = State::Upstream(attempt);
         Some(result)
     }
 
     /// Writes a whole response.
     pub(crate) fn reply(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         write: impl FnOnce(&mut ResponseWriter<'_>) -> Summary,
@@ -431,7 +431,7 @@ impl Clients {
 
     pub(crate) fn answer_challenge(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -446,7 +446,7 @@ impl Clients {
     /// Redirects a client without TLS to TLS.
     pub(crate) fn redirect_to_tls(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -469,8 +469,8 @@ impl Clients {
     }
 
     /// Whether, and how, the connection is kept after this request (9112-9.3).
-    pub(crate) fn persistence(&self, index: u32, request: &Request<'_, '_>, last: bool) -> Persistence {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn persistence(&self, index: ConnKey, request: &Request<'_, '_>, last: bool) -> Persistence {
+        let connection = &self.connections[index];
         if connection.is_stream() || connection.internal {
             // A stream ends with its response; HTTP/2 has no `Connection` field for that.
             return Persistence::Close;
@@ -486,16 +486,16 @@ impl Clients {
 
     /// Whether a connection ends with its next response, because this process does: with a successor, a kept connection is
     /// given to it, if it can be.
-    pub(crate) fn ends_soon(&self, index: u32) -> bool {
+    pub(crate) fn ends_soon(&self, index: ConnKey) -> bool {
         let Some(drain) = &self.drain else { return false };
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         connection.is_admin() || connection.wire != Wire::Clear || !drain.has_successor()
     }
 
     /// Takes what a file handler gave back.
     pub(crate) fn served(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         persistence: Persistence,
@@ -531,14 +531,14 @@ impl Clients {
     }
 
     /// Whether the peer may name the client that its requests come from.
-    pub(crate) fn is_trusted_proxy(&self, index: u32) -> bool {
+    pub(crate) fn is_trusted_proxy(&self, index: ConnKey) -> bool {
         let proxies = &self.shared.start.config.server.trusted_proxies;
-        let connection = self.connections.get(index as usize);
+        let connection = self.connections.get(index);
         connection.is_some_and(|one| proxies.trusts(one.remote.address.map(|address| address.ip())))
     }
 
     /// Keeps of a request's head what the access log needs once the response has ended.
-    pub(crate) fn keep_for_log(&mut self, index: u32, request: &Request<'_, '_>, routed: Routed) {
+    pub(crate) fn keep_for_log(&mut self, index: ConnKey, request: &Request<'_, '_>, routed: Routed) {
         let log = routed.plan.overrides.access_log;
         let (logged, proxied) = (self.is_logged(index, log), self.is_trusted_proxy(index));
         let exchange = self.exchange(index);
@@ -553,14 +553,14 @@ impl Clients {
     }
 
     /// Which fields of the request at hand its line in the access log needs.
-    pub(crate) fn logged_fields(&self, index: u32) -> LoggedFields<'_> {
+    pub(crate) fn logged_fields(&self, index: ConnKey) -> LoggedFields<'_> {
         let log = self.overrides(index).and_then(|overrides| overrides.access_log);
         let proxies = &self.shared.start.config.server.trusted_proxies;
         LoggedFields { logs: &self.logs, log, proxies, traced: self.shared.spans.is_some() }
     }
 
     /// Keeps a request that cannot be answered yet.
-    pub(crate) fn keep(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) {
+    pub(crate) fn keep(&mut self, index: ConnKey, request: &Request<'_, '_>, given: RequestInput<'_>) {
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
         exchange.last = given.last;
@@ -569,7 +569,7 @@ impl Clients {
     }
 
     /// Keeps its head, and what was decided about it.
-    pub(crate) fn keep_head(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) {
+    pub(crate) fn keep_head(&mut self, index: ConnKey, request: &Request<'_, '_>, given: RequestInput<'_>) {
         let exchange = self.exchange(index);
         exchange.routed = Some(given.routed);
         exchange.path = if given.path == request.path.as_bytes() { None } else { Some(given.path.into()) };
@@ -582,7 +582,7 @@ impl Clients {
     /// An error in a line of text.
     pub(crate) fn plain_error(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         status: u16,
@@ -593,7 +593,7 @@ impl Clients {
 
     pub(crate) fn text_error(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         failure: &Failure<'_>,
@@ -604,7 +604,7 @@ impl Clients {
     /// A response that stands in `tx` as a whole.
     pub(crate) fn whole(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         summary: Summary,
@@ -615,7 +615,7 @@ impl Clients {
         self.row.bytes_sent.add(summary.body_bytes);
         let slow = self.count_ended(index, plan, summary.status, summary.body_bytes);
         self.log_request(index, request, given.routed.plan.overrides.access_log, (summary, slow));
-        if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+        if let Some(exchange) = self.connections[index].exchange.as_deref_mut() {
             exchange.dispatch.note_whole();
             // The next request on this connection must not find the body that was kept for a pool.
             exchange.body.spool = None;
@@ -627,8 +627,8 @@ impl Clients {
     }
 
     /// Counts a response, by its class, also for the route that has answered.
-    pub(crate) fn count(&mut self, index: u32, plan: &Plan, status: u16) {
-        let connection = &mut self.connections[index as usize];
+    pub(crate) fn count(&mut self, index: ConnKey, plan: &Plan, status: u16) {
+        let connection = &mut self.connections[index];
         connection.requests = connection.requests.saturating_add(1);
         if connection.is_admin() || connection.internal {
             return;
@@ -642,21 +642,21 @@ impl Clients {
     }
 
     /// Counts the response to the request at hand.
-    pub(crate) fn count_answered(&mut self, index: u32, status: u16) {
+    pub(crate) fn count_answered(&mut self, index: ConnKey, status: u16) {
         let plan = self.plan_of(index);
         self.count(index, plan, status);
     }
 
     /// The plan of the request at hand.
-    fn plan_of(&self, index: u32) -> &'static Plan {
+    fn plan_of(&self, index: ConnKey) -> &'static Plan {
         let routed = self.exchange_of(index).and_then(|exchange| exchange.routed);
         routed.map_or(self.shared.router.bare_plan(), |routed| routed.plan)
     }
 
     /// Counts a request that breaks the rules, and logs it in the error log.
-    pub(crate) fn note_refusal(&mut self, index: u32, reject: Reject) {
+    pub(crate) fn note_refusal(&mut self, index: ConnKey, reject: Reject) {
         self.row.malformed.add(1);
-        let remote = self.connections[index as usize].remote;
+        let remote = self.connections[index].remote;
         self.log_limited(|| {
             tracing::info!(
                 peer = remote.text(),
@@ -669,7 +669,7 @@ impl Clients {
 
     pub(crate) fn answer_bad_target(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         reject: Reject,
@@ -689,18 +689,18 @@ impl Clients {
     }
 
     /// Answers a head of HTTP/1 that was refused. Only its first line is known, and not even that for certain.
-    pub(crate) fn answer_refused_text(&mut self, index: u32, received: &[u8], reject: Reject) {
+    pub(crate) fn answer_refused_text(&mut self, index: ConnKey, received: &[u8], reject: Reject) {
         let end = memchr::memchr2(b'\r', b'\n', received).unwrap_or(received.len());
         let first_line = RequestLine::Refused(received.get(..end).unwrap_or_default());
         self.answer_refused_line(index, first_line, reject);
     }
 
     /// Answers a head that was refused, as far as it is known.
-    pub(crate) fn answer_refused(&mut self, index: u32, head: &RequestHead, reject: Reject) {
+    pub(crate) fn answer_refused(&mut self, index: ConnKey, head: &RequestHead, reject: Reject) {
         self.answer_refused_line(index, line_of(head), reject);
     }
 
-    fn answer_refused_line(&mut self, index: u32, asked: RequestLine<'_>, reject: Reject) {
+    fn answer_refused_line(&mut self, index: ConnKey, asked: RequestLine<'_>, reject: Reject) {
         let plan = self.shared.router.bare_plan();
         let context = self.context_of(index, plan, Persistence::Close, false);
         let (_, mut writer) = self.files_and_writer(index, context);
@@ -708,14 +708,14 @@ impl Clients {
         self.count(index, plan, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
         if self.logs.is_on(None) {
-            let connection = &self.connections[index as usize];
+            let connection = &self.connections[index];
             self.logs.push(None, &line(self.shared, &self.base.clock, connection, asked, summary));
         }
     }
 
     fn log_request(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         log: Option<LogChoice>,
         (summary, slow): (Summary, Option<Took>),
@@ -724,7 +724,7 @@ impl Clients {
         if !logged && self.shared.spans.is_none() && slow.is_none() {
             return;
         }
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let client =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
         self.report_span(index, request, &client, summary);
@@ -734,7 +734,7 @@ impl Clients {
         if !logged {
             return;
         }
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let asked = RequestLine::Parsed {
             method: request.method_text,
             target: Target::sent(request),
@@ -756,14 +756,14 @@ impl Clients {
     }
 
     /// Whether the requests of a connection have lines in the access log.
-    fn is_logged(&self, index: u32, log: Option<LogChoice>) -> bool {
-        let connection = &self.connections[index as usize];
+    fn is_logged(&self, index: ConnKey, log: Option<LogChoice>) -> bool {
+        let connection = &self.connections[index];
         self.logs.is_on(log) && !connection.is_admin() && !connection.internal
     }
 
     /// Logs in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
-    pub(crate) fn log_kept(&mut self, index: u32, unsent: u64) {
-        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
+    pub(crate) fn log_kept(&mut self, index: ConnKey, unsent: u64) {
+        let Some(exchange) = self.connections[index].exchange.as_deref_mut() else { return };
         let Some(mut summary) = exchange.summary.take() else { return };
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         self.count_aborted(index, summary.status);

@@ -3,6 +3,7 @@
 use super::Clients;
 use crate::connection::tls::TlsLookup;
 use crate::connection::wire::Wire;
+use crate::keys::ConnKey;
 use crate::shared::NO_LISTEN;
 use maitred_config::{Listen, Misdirected};
 use maitred_policy::arrival::Arrival;
@@ -10,8 +11,8 @@ use maitred_policy::arrival::Arrival;
 impl Clients {
     /// Where the request of a connection, or of a stream, has come in. A connection of a predecessor has the listener that is
     /// bound to its own address.
-    pub(crate) fn arrival(&self, index: u32) -> Arrival<'static> {
-        let (shared, connection) = (self.shared, &self.connections[index as usize]);
+    pub(crate) fn arrival(&self, index: ConnKey) -> Arrival<'static> {
+        let (shared, connection) = (self.shared, &self.connections[index]);
         let listener = (connection.listen != NO_LISTEN).then_some(connection.listen);
         let arrival = Arrival::new(listener, shared.bound_at(connection.listen));
         if !connection.secure {
@@ -22,8 +23,8 @@ impl Clients {
     }
 
     /// Whether a client has begun with HTTP where TLS is spoken: all that it gets is a refusal.
-    pub(crate) fn is_plain_at_tls(&self, index: u32) -> bool {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn is_plain_at_tls(&self, index: ConnKey) -> bool {
+        let connection = &self.connections[index];
         let in_clear = connection.wire == Wire::Clear && !connection.secure && !connection.internal;
         in_clear && self.shared.tls.config(usize::from(connection.listen)).is_some()
     }

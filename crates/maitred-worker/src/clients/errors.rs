@@ -22,6 +22,7 @@ use crate::agenda::Next;
 use crate::connection::State;
 use crate::connection::incoming::Incoming;
 use crate::connection::refusal::{Refusal, fields_of};
+use crate::keys::ConnKey;
 use crate::origin::{self, Client};
 use crate::step::{RequestInput, Step};
 use maitred_files::exchange::Field;
@@ -48,7 +49,7 @@ impl Clients {
     /// An error of the site that the request is for.
     pub(crate) fn site_error(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         (status, fields): (u16, &[Field<'_>]),
@@ -83,7 +84,7 @@ impl Clients {
     /// Answers a request that its pool gives no answer to; its body is of no use any more.
     pub(crate) fn pool_error(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
@@ -98,7 +99,7 @@ impl Clients {
     /// The same, with 503 and a text that only a person at this machine may see.
     pub(crate) fn pool_error_in_words(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
@@ -112,14 +113,19 @@ impl Clients {
     }
 
     /// What a process of a pool has said last that was never ready, if the request is from a person at this machine.
-    pub(crate) fn last_words(&self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<String> {
+    pub(crate) fn last_words(
+        &self,
+        index: ConnKey,
+        pool: usize,
+        request: &Request<'_, '_>,
+    ) -> Option<String> {
         self.shared.last_words(pool).filter(|_| self.is_at_this_machine(index, request))
     }
 
     /// Whether a request is from a person at this machine: over loopback, to a name of loopback (no site elsewhere can have a
     /// browser ask for that and read the answer), and not passed on by a proxy here.
-    fn is_at_this_machine(&self, index: u32, request: &Request<'_, '_>) -> bool {
-        let address = self.connections[index as usize].peer().remote.address;
+    fn is_at_this_machine(&self, index: ConnKey, request: &Request<'_, '_>) -> bool {
+        let address = self.connections[index].peer().remote.address;
         let is_passed_on = |name: &str| PASSED_ON.iter().any(|field| name.eq_ignore_ascii_case(field));
         address.is_some_and(|address| address.ip().to_canonical().is_loopback())
             && is_loopback(request.authority)
@@ -128,7 +134,7 @@ impl Clients {
 
     /// Notes pool and id of a request for the access log. The request has its id already if it was sent to a process or a
     /// server.
-    pub(crate) fn name_for_pool(&mut self, index: u32, pool: usize) {
+    pub(crate) fn name_for_pool(&mut self, index: ConnKey, pool: usize) {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
         let id = exchange.dispatch.across.as_deref().map_or(new_id, |across| across.request_id);
@@ -139,7 +145,7 @@ impl Clients {
     }
 
     /// A response that has the id of its request in a field: the request has it from now on, wherever it goes.
-    pub(super) fn settle_id(&mut self, index: u32, plan: &Plan) {
+    pub(super) fn settle_id(&mut self, index: ConnKey, plan: &Plan) {
         if plan.filled.iter().any(Filled::has_id) {
             let new_id = self.forwarded.next_id();
             let dispatch = &mut self.exchange(index).dispatch;
@@ -150,7 +156,13 @@ impl Clients {
     }
 
     /// Logs why a pool takes no request.
-    pub(crate) fn note_unavailable(&mut self, index: u32, pool: usize, request: &Request<'_, '_>, why: &str) {
+    pub(crate) fn note_unavailable(
+        &mut self,
+        index: ConnKey,
+        pool: usize,
+        request: &Request<'_, '_>,
+        why: &str,
+    ) {
         self.name_for_pool(index, pool);
         let id = self.public_id(index, request).unwrap_or_default();
         let pool = self.shared.pool_name(pool as u16);
@@ -161,8 +173,8 @@ impl Clients {
     }
 
     /// The id that the access log has of a request to a pool.
-    pub(crate) fn public_id(&self, index: u32, request: &Request<'_, '_>) -> Option<Vec<u8>> {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn public_id(&self, index: ConnKey, request: &Request<'_, '_>) -> Option<Vec<u8>> {
+        let connection = &self.connections[index];
         let exchange = connection.exchange.as_deref().filter(|exchange| exchange.dispatch.pool.is_some())?;
         let id = exchange.dispatch.request_id().map(origin::hexadecimal)?;
         let proxies = &self.shared.start.config.server.trusted_proxies;
@@ -171,12 +183,12 @@ impl Clients {
     }
 
     /// Has a request whose head was kept answered with an error, which is the last response of its connection.
-    pub(crate) fn refuse_kept(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
+    pub(crate) fn refuse_kept(&mut self, index: ConnKey, status: u16, fields: &[Field<'_>]) {
         self.note_refused(index, status, fields);
         self.follow_up(index, Next::Resume);
     }
 
-    pub(crate) fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
+    pub(crate) fn note_refused(&mut self, index: ConnKey, status: u16, fields: &[Field<'_>]) {
         let exchange = self.exchange(index);
         (exchange.body.incoming, exchange.body.spool) = (Incoming::Nothing, None);
         exchange.body.content.clear();

@@ -4,6 +4,7 @@ use maitred_http::fields::FieldLines;
 use maitred_http::request::Request;
 
 use super::Clients;
+use crate::keys::ConnKey;
 use crate::origin::{Client, hexadecimal};
 use maitred_policy::plan::Plan;
 use maitred_policy::target::Target;
@@ -13,13 +14,13 @@ impl Clients {
     #[cold]
     pub(super) fn put_filled(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         plan: &Plan,
         out: &mut FieldLines,
     ) {
         let uri = Target::routed(request, plan.slashes).canonical();
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let proxies = &self.shared.start.config.server.trusted_proxies;
         let given = Client::of(request, &connection.peer(), proxies).given_request_id(request);
         let id = connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.request_id());

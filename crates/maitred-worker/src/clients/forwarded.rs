@@ -11,6 +11,7 @@ use crate::connection::gated::Gated;
 use crate::connection::tls::TlsLookup;
 use crate::facts::identity::{Identity, Source};
 use crate::forward::{Traced, append_fields, append_switch, passed_trailers};
+use crate::keys::ConnKey;
 use crate::origin::{Arrival, Client, Peer, PutField, hexadecimal};
 use maitred_config::{HostRule, Pool};
 use maitred_log::trace::context::TRACEPARENT;
@@ -48,7 +49,7 @@ impl Clients {
     /// to make a key.
     pub(crate) fn append_outbound(
         &mut self,
-        index: u32,
+        index: ConnKey,
         head: &mut impl PutField,
         outbound: Outbound<'_>,
     ) -> Option<Box<Handshake>> {
@@ -85,7 +86,7 @@ impl Clients {
         }
         append_switch(head, outbound.switch);
         let handshake = self.append_key(head, request, outbound.switch);
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         lookup.fields(connection.wire, |name, value| head.field(name, value));
         for (name, value) in outbound.tls_fields {
@@ -117,8 +118,8 @@ impl Clients {
     }
 
     /// Who the client of a connection's request is.
-    pub(crate) fn identity(&self, index: u32) -> Identity<'_> {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn identity(&self, index: ConnKey) -> Identity<'_> {
+        let connection = &self.connections[index];
         let exchange = connection.exchange.as_deref();
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         let user = exchange.and_then(|exchange| exchange.dispatch.user());
@@ -127,7 +128,7 @@ impl Clients {
 
     /// Appends the fields whose values have placeholders.
     #[cold]
-    fn append_filled(&self, index: u32, head: &mut impl PutField, outbound: Outbound<'_>) {
+    fn append_filled(&self, index: ConnKey, head: &mut impl PutField, outbound: Outbound<'_>) {
         let Outbound { request, rules, client, target, id, .. } = outbound;
         let (origin, id) = (|| self.origin(index, request), hexadecimal(id));
         let request_id = client.given_request_id(request).unwrap_or(&id);
@@ -143,12 +144,12 @@ impl Clients {
     /// What came behind the body of a request, as far as applications and servers are told of it; `None` if nothing is left.
     pub(crate) fn outbound_trailers(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         settings: &Pool,
         rules: &RequestEdits,
     ) -> Option<FieldLines> {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let trailers = connection.exchange.as_deref()?.body.trailers.as_deref()?;
         if connection.is_client() && request.framing != Framing::Chunked {
             // The trailers are an earlier request's.

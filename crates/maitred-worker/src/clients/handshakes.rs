@@ -12,13 +12,14 @@ use crate::connection::hello::{Failed, Hello, WaitingHello};
 use crate::connection::table::Phase;
 use crate::connection::tls::CIPHERTEXT_BYTES;
 use crate::connection::wire::{Received, Wire};
+use crate::keys::{ConnId, ConnKey};
 use crate::shared::Outgoing;
 use maitred_control::FromWorker;
 
 impl Clients {
     /// The next bytes of a client whose first message is not complete yet.
-    pub(crate) fn receive_hello(&mut self, index: u32, session: u32, rx: &mut Vec<u8>) -> Received {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn receive_hello(&mut self, index: ConnKey, session: u32, rx: &mut Vec<u8>) -> Received {
+        let connection = &self.connections[index];
         let Some(socket) = &connection.socket else { return Received::Broken };
         let (received, more) = match recv(socket, &mut self.buffers.ciphertext[..], RecvFlags::empty()) {
             Ok((_, 0)) => return Received::End,
@@ -33,7 +34,7 @@ impl Clients {
     /// The same, of bytes that are here.
     pub(crate) fn take_hello(
         &mut self,
-        index: u32,
+        index: ConnKey,
         session: u32,
         bytes: &[u8],
         more: bool,
@@ -55,14 +56,13 @@ impl Clients {
             }
             Err(failed) => return self.fail_handshake(index, failed),
         };
-        let gone = self.connections[index as usize].hung_up;
-        if !gone && self.shared.tls.awaits(self.connections[index as usize].listen, &accepted.client_hello())
-        {
+        let gone = self.connections[index].hung_up;
+        if !gone && self.shared.tls.awaits(self.connections[index].listen, &accepted.client_hello()) {
             self.ask_for_names();
             if let Some(permit) = self.shared.tls.waiting().take(1) {
                 let waits = WaitingHello { accepted, rest, permit };
                 self.park_handshake(index, session, waits);
-                self.connections[index as usize].readable |= more;
+                self.connections[index].readable |= more;
                 return Received::Nothing;
             }
         }
@@ -76,18 +76,18 @@ impl Clients {
         }
     }
 
-    fn park_handshake(&mut self, index: u32, session: u32, waits: WaitingHello) {
+    fn park_handshake(&mut self, index: ConnKey, session: u32, waits: WaitingHello) {
         if let Some(secure) = self.tls_sessions.get_mut(session as usize) {
             secure.hello = Some(Hello::Waits(Box::new(waits)));
         }
-        let serial = self.connections[index as usize].serial;
+        let connection = self.id(index);
         if self.handshakes.len() as u64 >= self.shared.tls.waiting().max() {
             // Handshakes that have gone meanwhile make room.
             let mut all = std::mem::take(&mut self.handshakes);
-            all.retain(|(index, serial)| self.is_waiting_handshake(*index, *serial));
+            all.retain(|connection| self.is_waiting_handshake(*connection));
             self.handshakes = all;
         }
-        self.handshakes.push((index, serial));
+        self.handshakes.push(connection);
         self.enter(index, State::Handshake);
         let timeout = self.shared.tls.wait_timeout();
         self.arm_in(index, timeout);
@@ -95,17 +95,18 @@ impl Clients {
 
     /// Which handshakes are to go on, because what they have waited for is there, or will not be: all that no certificate is
     /// being ordered for any more.
-    pub(crate) fn ready_handshakes(&mut self) -> Vec<u32> {
+    pub(crate) fn ready_handshakes(&mut self) -> Vec<ConnKey> {
         let all = std::mem::take(&mut self.handshakes);
         let mut ready = Vec::new();
-        for (index, serial) in all {
-            if !self.is_waiting_handshake(index, serial) {
+        for connection in all {
+            if !self.is_waiting_handshake(connection) {
                 continue;
             }
+            let index = connection.key;
             let hello = self.waiting_hello(index).map(|hello| hello.accepted.client_hello());
-            let listen = self.connections[index as usize].listen;
+            let listen = self.connections[index].listen;
             match hello.is_some_and(|hello| self.shared.tls.awaits(listen, &hello)) {
-                true => self.handshakes.push((index, serial)),
+                true => self.handshakes.push(connection),
                 false => ready.push(index),
             }
         }
@@ -113,12 +114,12 @@ impl Clients {
         ready
     }
 
-    fn is_waiting_handshake(&self, index: u32, serial: u32) -> bool {
-        self.is_current(index, serial) && self.connections[index as usize].is(Phase::Handshake)
+    fn is_waiting_handshake(&self, connection: ConnId) -> bool {
+        self.is_current(connection) && self.connections[connection.key].is(Phase::Handshake)
     }
 
-    fn waiting_hello(&self, index: u32) -> Option<&WaitingHello> {
-        let Wire::Tls { session } = self.connections.get(index as usize)?.wire else { return None };
+    fn waiting_hello(&self, index: ConnKey) -> Option<&WaitingHello> {
+        let Wire::Tls { session } = self.connections.get(index)?.wire else { return None };
         match self.tls_sessions.get(session as usize)?.hello.as_ref()? {
             Hello::Waits(waits) => Some(waits),
             Hello::Reading(_) => None,
@@ -126,8 +127,8 @@ impl Clients {
     }
 
     /// Goes on with a handshake that has waited, with the certificates that are there now; without one, it fails.
-    pub(crate) fn resume_session(&mut self, index: u32, rx: &mut Vec<u8>) -> Received {
-        let Wire::Tls { session } = self.connections[index as usize].wire else { return Received::Broken };
+    pub(crate) fn resume_session(&mut self, index: ConnKey, rx: &mut Vec<u8>) -> Received {
+        let Wire::Tls { session } = self.connections[index].wire else { return Received::Broken };
         let hello = self.tls_sessions.get_mut(session as usize).and_then(|secure| secure.hello.take());
         let Some(Hello::Waits(waits)) = hello else { return Received::Broken };
         let WaitingHello { accepted, rest, permit } = *waits;
@@ -138,13 +139,13 @@ impl Clients {
     /// Begins the session of a client whose first message is there.
     fn begin_session(
         &mut self,
-        index: u32,
+        index: ConnKey,
         session: u32,
         (accepted, rest): (Accepted, &[u8]),
         more: bool,
         rx: &mut Vec<u8>,
     ) -> Received {
-        let listen = usize::from(self.connections[index as usize].listen);
+        let listen = usize::from(self.connections[index].listen);
         let Some(config) = self.shared.tls.config(listen) else { return Received::Broken };
         let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return Received::Broken };
         if let Err((error, mut alert)) = secure.begin(|| accepted.into_connection(config)) {
@@ -159,8 +160,8 @@ impl Clients {
         self.follow_records(index, session, taken, rx.len() > before, more)
     }
 
-    fn fail_handshake(&mut self, index: u32, (error, alert): Failed) -> Received {
-        if let Some(socket) = &self.connections[index as usize].socket {
+    fn fail_handshake(&mut self, index: ConnKey, (error, alert): Failed) -> Received {
+        if let Some(socket) = &self.connections[index].socket {
             // A few bytes, the first that are sent.
             let _ = send(socket, &alert, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
         }

@@ -14,6 +14,7 @@ use crate::connection::rates::head_deadline;
 use crate::connection::stream::NO_CONNECTION;
 use crate::connection::wire::{Sent, Then, Wire};
 use crate::connection::{Connection, State};
+use crate::keys::ConnKey;
 
 /// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
@@ -25,7 +26,7 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 impl Clients {
     /// The connection uses HTTP/2 from here on. The client's preface may have come, or be on its way.
-    pub(crate) fn begin_http2(&mut self, index: u32) -> u32 {
+    pub(crate) fn begin_http2(&mut self, index: ConnKey) -> u32 {
         let session = Session::Http2(h2::Session::new(&self.http2, self.clock.now));
         let http2 = Multiplexed::new(session, index, self.shared.unsent.begin());
         let key = self.sessions.insert(Box::new(http2)) as u32;
@@ -38,7 +39,7 @@ impl Clients {
     }
 
     /// A QUIC connection was accepted: it is one of HTTP/3, by the only protocol that is offered.
-    pub(crate) fn begin_http3(&mut self, index: u32, quic: Quic) -> u32 {
+    pub(crate) fn begin_http3(&mut self, index: ConnKey, quic: Quic) -> u32 {
         let session = Session::begin_http3(&self.http3, self.clock.now);
         let mut http3 = Multiplexed::new(session, index, self.shared.unsent.begin());
         http3.session.limit_streams(self.streams_max());
@@ -88,9 +89,9 @@ impl Clients {
         });
     }
 
-    pub(crate) fn note_broken_session(&mut self, index: u32, why: &str) {
+    pub(crate) fn note_broken_session(&mut self, index: ConnKey, why: &str) {
         self.row.malformed.add(1);
-        let Connection { remote, wire, .. } = *self.connections[index as usize];
+        let Connection { remote, wire, .. } = *self.connections[index];
         let protocol = if wire == Wire::Quic { "HTTP/3" } else { "HTTP/2" };
         self.log_limited(|| {
             tracing::info!(peer = remote.text(), "{protocol} connection ended: {why}");
@@ -114,7 +115,7 @@ impl Clients {
         }
     }
 
-    pub(crate) fn send_frames(&mut self, index: u32, key: u32, left: &mut usize) -> Sent {
+    pub(crate) fn send_frames(&mut self, index: ConnKey, key: u32, left: &mut usize) -> Sent {
         let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
         let Some(session) = http2.session.http2() else { return Sent::Broken };
         let mut out = std::mem::take(session.out());

@@ -75,6 +75,7 @@ use crate::connection::multiplexed::Multiplexed;
 use crate::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
 use crate::connection::wire::FILE_PIECE_BYTES;
 use crate::entry::Entry;
+use crate::keys::{ConnId, ConnKey, Table};
 use crate::modules::Answer;
 use crate::modules::altering::HeadFilter;
 use maitred_base::overload::Overload;
@@ -97,7 +98,7 @@ pub(crate) fn received_bytes_max(limits: &HeadLimits) -> usize {
 /// Connections, what carries their bytes, and what the server itself answers with.
 pub(crate) struct Clients {
     pub(crate) base: Base,
-    pub(crate) connections: Slab<Entry>,
+    pub(crate) connections: Table<ConnKey, Entry>,
     /// How many of them are not accepted from clients: streams of HTTP/2 connections, and what other threads have sent.
     pub(crate) streams: usize,
     /// How many belong to the admin listener, and take no places from clients.
@@ -109,8 +110,8 @@ pub(crate) struct Clients {
     pub(crate) spare: Vec<Box<Exchange>>,
     /// TLS sessions.
     pub(crate) tls_sessions: Slab<Box<TlsSession>>,
-    /// Connections whose handshakes wait for a certificate: index and serial.
-    pub(crate) handshakes: Vec<(u32, u32)>,
+    /// Connections whose handshakes wait for a certificate.
+    pub(crate) handshakes: Vec<ConnId>,
     /// HTTP/2 and HTTP/3 sessions.
     pub(crate) sessions: Slab<Box<Multiplexed>>,
     /// UDP sockets, and the endpoints of QUIC behind them.
@@ -169,10 +170,10 @@ pub(crate) struct Load {
     pub(crate) keep_alive_timeout: Duration,
     /// `write_timeout` likewise.
     pub(crate) write_timeout: Duration,
-    /// Connections whose responses found no room in the budget for what is unsent: index and serial.
-    pub(crate) without_room: Vec<(u32, u32)>,
+    /// Connections whose responses found no room in the budget for what is unsent.
+    pub(crate) without_room: Vec<ConnId>,
     /// Connections whose reads the disk helpers had no room for.
-    pub(crate) postponed: Vec<(u32, u32)>,
+    pub(crate) postponed: Vec<ConnId>,
     /// When they are submitted again.
     pub(crate) postponed_until: Option<Instant>,
 }
@@ -188,7 +189,7 @@ impl Clients {
             body_bytes_max: u64::MAX,
         };
         Clients {
-            connections: Slab::new(),
+            connections: Table::new(),
             streams: 0,
             admins: 0,
             serial: 0,

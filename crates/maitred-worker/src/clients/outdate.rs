@@ -11,6 +11,7 @@ use maitred_http::response::ResponseHead;
 
 use super::Clients;
 use crate::kept::{self, ToldApart, primary_text};
+use crate::keys::ConnKey;
 use maitred_cache::{Fetch, Found, Head, Kind, Purge, Store};
 use maitred_policy::filter::cache::Caching;
 use maitred_policy::plan::Plan;
@@ -34,14 +35,14 @@ pub(super) struct Watched {
 impl Clients {
     /// The request of a connection, if its response has to be looked at.
     #[inline]
-    pub(super) fn watched(&self, index: u32, plan: &'static Plan) -> Option<Watched> {
+    pub(super) fn watched(&self, index: ConnKey, plan: &'static Plan) -> Option<Watched> {
         if plan.site_keeps { self.watched_by(index, plan) } else { None }
     }
 
     #[cold]
-    fn watched_by(&self, index: u32, plan: &'static Plan) -> Option<Watched> {
+    fn watched_by(&self, index: ConnKey, plan: &'static Plan) -> Option<Watched> {
         let store = self.shared.cache.as_ref()?;
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let exchange = connection.exchange.as_deref().filter(|_| !connection.internal)?;
         let mut room = HeadRoom::default();
         let request = exchange.head.view(&mut room)?;

@@ -29,12 +29,12 @@ use super::Clients;
 use crate::connection::rates::{HeldBy, Seen, body_deadline, head_deadline};
 use crate::connection::wire::Wire;
 use crate::connection::{Exchange, State};
+use crate::keys::ConnKey;
 
 impl Clients {
     /// Whether something of a response waits for the client.
-    pub(crate) fn waits_for_client(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+    pub(crate) fn waits_for_client(&self, index: ConnKey) -> bool {
+        let exchange = self.connections.get(index).and_then(|connection| connection.exchange.as_deref());
         let waits = |exchange: &Exchange| {
             !exchange.outgoing.awaits_disk
                 && (self.has_output(index) || !exchange.outgoing.segments.is_empty())
@@ -43,8 +43,8 @@ impl Clients {
     }
 
     /// What a client has taken so far that has something to take; `None` for any other, and where nothing is known.
-    pub(crate) fn seen(&self, index: u32) -> Option<Seen> {
-        let connection = self.connections.get(index as usize)?;
+    pub(crate) fn seen(&self, index: ConnKey) -> Option<Seen> {
+        let connection = self.connections.get(index)?;
         let exchange = connection.exchange.as_deref();
         let socket = || delivery::progress(connection.socket.as_ref()?.as_fd());
         let waits = match connection.state {
@@ -73,23 +73,23 @@ impl Clients {
     }
 
     /// Sets the deadline of a head of which this many bytes are there.
-    pub(crate) fn arm_head(&mut self, index: u32, bytes: usize) {
-        let began = self.connections[index as usize].began;
+    pub(crate) fn arm_head(&mut self, index: ConnKey, bytes: usize) {
+        let began = self.connections[index].began;
         let until = head_deadline(&self.shared.start.config.limits, began, bytes as u64);
         self.wheel.arm(index, until);
     }
 
     /// A body begins.
-    pub(crate) fn begin_pace(&mut self, index: u32) {
+    pub(crate) fn begin_pace(&mut self, index: ConnKey) {
         self.exchange(index).body.incoming.begin_pace();
         self.arm_body(index);
     }
 
     /// Sets the deadline of a body.
-    pub(crate) fn arm_body(&mut self, index: u32) {
+    pub(crate) fn arm_body(&mut self, index: ConnKey) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
         let own = self.overrides(index).map(|overrides| overrides.limits).unwrap_or_default();
-        let began = self.connections[index as usize].began;
+        let began = self.connections[index].began;
         let Some(coming) = self.exchange(index).body.incoming.coming_mut() else { return };
         let pace = coming.pace(now);
         pace.go_on(now);
@@ -98,7 +98,7 @@ impl Clients {
     }
 
     /// Nothing of a body is read for now.
-    pub(crate) fn pause_body(&mut self, index: u32) {
+    pub(crate) fn pause_body(&mut self, index: ConnKey) {
         let now = self.clock.now;
         if let Some(coming) = self.exchange(index).body.incoming.coming_mut() {
             coming.pace(now).pause(now);

@@ -2,11 +2,12 @@
 
 use super::Clients;
 use crate::connection::State;
+use crate::keys::ConnKey;
 
 impl Clients {
     /// Since when a client's connection is idle; `None` if it is not.
-    pub(crate) fn idle_since(&self, index: u32) -> Option<i64> {
-        let connection = self.connections.get(index as usize)?;
+    pub(crate) fn idle_since(&self, index: ConnKey) -> Option<i64> {
+        let connection = self.connections.get(index)?;
         if connection.is_admin() || !connection.is_client() || connection.readable || connection.again {
             return None;
         }

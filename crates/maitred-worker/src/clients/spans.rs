@@ -4,6 +4,7 @@ use maitred_http::request::{Request, Version};
 
 use super::Clients;
 use crate::connection::dispatch::Dispatch;
+use crate::keys::ConnKey;
 use crate::origin::Client;
 use maitred_config::Trace;
 use maitred_files::Summary;
@@ -29,7 +30,7 @@ impl Clients {
     #[inline]
     pub(crate) fn report_span(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         client: &Client,
         summary: Summary,
@@ -39,10 +40,10 @@ impl Clients {
         }
     }
 
-    fn report(&mut self, index: u32, request: &Request<'_, '_>, client: &Client, summary: Summary) {
+    fn report(&mut self, index: ConnKey, request: &Request<'_, '_>, client: &Client, summary: Summary) {
         let shared = self.shared;
         let (Some(exporter), Some(settings)) = (&shared.spans, &shared.start.config.trace) else { return };
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         if connection.is_admin() || connection.internal {
             return;
         }
@@ -55,7 +56,7 @@ impl Clients {
         if !context.sampled {
             return;
         }
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let took_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
         let dispatch = connection.exchange.as_deref().map(|exchange| &exchange.dispatch);
         let answered = dispatch.and_then(|dispatch| {

@@ -12,12 +12,13 @@ use super::Clients;
 use crate::connection::Exchange;
 use crate::connection::stream::FREE;
 use crate::connection::wire::{Received, Then, Wire};
+use crate::keys::ConnKey;
 use maitred_files::ServedFile;
 
 impl Clients {
     /// Whether a body whose end is known only by END_STREAM has ended, and that was not acted on.
-    pub(crate) fn is_content_ended(&self, index: u32) -> bool {
-        let Some(connection) = self.connections.get(index as usize) else { return false };
+    pub(crate) fn is_content_ended(&self, index: ConnKey) -> bool {
+        let Some(connection) = self.connections.get(index) else { return false };
         let Wire::Stream { session, stream } = connection.wire else { return false };
         let told =
             connection.exchange.as_deref().is_some_and(|exchange| exchange.body.incoming.ends_when_told());
@@ -32,7 +33,7 @@ impl Clients {
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         let Some(found) = http2.streams.get_mut(StreamKey(stream).slot()) else { return };
         let waits = |exchange: &Exchange| !exchange.input.is_empty();
-        let connection = self.connections.get(found.index as usize);
+        let connection = self.connections.get(found.index);
         if found.unread > 0 && !connection.and_then(|found| found.exchange.as_deref()).is_some_and(waits) {
             let unread = std::mem::take(&mut found.unread);
             let stalled = std::mem::take(&mut found.stalled);
@@ -45,9 +46,9 @@ impl Clients {
     }
 
     /// What a stream has received was taken.
-    pub(crate) fn credit_stream(&mut self, index: u32) {
+    pub(crate) fn credit_stream(&mut self, index: ConnKey) {
         if let Some(Wire::Stream { session, stream }) =
-            self.connections.get(index as usize).map(|connection| connection.wire)
+            self.connections.get(index).map(|connection| connection.wire)
         {
             self.credit(session, stream);
         }
@@ -56,7 +57,7 @@ impl Clients {
     /// What has come on a stream. The end is only reported to a tunnel: the end of a request is known by its framing.
     pub(crate) fn receive_stream(
         &mut self,
-        index: u32,
+        index: ConnKey,
         session: u32,
         stream: u32,
         rx: &mut Vec<u8>,
@@ -64,7 +65,7 @@ impl Clients {
         let tunnels = self.is_tunnel(index);
         let found = self.sessions.get_mut(session as usize).and_then(|found| found.stream(stream));
         let ended = found.is_none_or(|found| found.heard) && tunnels;
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let before = rx.len();
         if let Some(exchange) = connection.exchange.as_deref_mut() {
             rx.append(&mut exchange.input);

@@ -9,40 +9,46 @@ use crate::agenda::Next;
 use crate::connection::table::Phase;
 use crate::connection::{Exchange, State};
 use crate::entry::Entry;
+use crate::keys::{ConnId, ConnKey};
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::Attempt;
 
 impl Clients {
     /// Has something follow on a connection once the present step has returned.
-    pub(crate) fn follow_up(&mut self, index: u32, next: Next) {
-        if let Some(connection) = self.connections.get(index as usize) {
-            self.base.agenda.connection(index, connection.serial, next);
+    pub(crate) fn follow_up(&mut self, index: ConnKey, next: Next) {
+        if let Some(connection) = self.connections.get(index) {
+            self.base.agenda.connection(ConnId { key: index, serial: connection.serial }, next);
         }
     }
 
     /// Gives a connection a place in the next turn, once.
-    pub(crate) fn look_again(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
+    pub(crate) fn look_again(&mut self, index: ConnKey) {
+        let connection = &mut self.connections[index];
         if !std::mem::replace(&mut connection.again, true) {
-            let serial = connection.serial;
-            self.again.push((index, serial));
+            let connection = ConnId { key: index, serial: connection.serial };
+            self.again.push(connection);
         }
     }
 
-    /// Whether the connection at `index` is still the one that was meant.
-    pub(crate) fn is_current(&self, index: u32, serial: u32) -> bool {
-        self.connections.get(index as usize).is_some_and(|found| found.serial == serial)
+    /// The id of the connection at `index`.
+    pub(crate) fn id(&self, index: ConnKey) -> ConnId {
+        ConnId { key: index, serial: self.connections[index].serial }
+    }
+
+    /// Whether a connection is still there: another one may have its place.
+    pub(crate) fn is_current(&self, connection: ConnId) -> bool {
+        self.connections.get(connection.key).is_some_and(|found| found.serial == connection.serial)
     }
 
     /// Puts a connection into the epoll set, once for its whole life: edge-triggered, so that it never has to be
     /// changed, and both ways, so that no call is needed to wait for room.
-    pub(crate) fn register(&mut self, index: u32) -> bool {
+    pub(crate) fn register(&mut self, index: ConnKey) -> bool {
         use epoll::EventFlags as F;
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         if connection.registered {
             return true;
         }
-        let token = Token::Connection { index, serial: connection.serial }.pack();
+        let token = Token::Connection(ConnId { key: index, serial: connection.serial }).pack();
         let Some(socket) = &connection.socket else { return true };
         match epoll::add(&self.base.epoll, socket, token, F::IN | F::OUT | F::RDHUP | F::ET) {
             Ok(()) => connection.registered = true,
@@ -55,7 +61,7 @@ impl Clients {
 
     /// Moves a connection to a state, and keeps the scoreboard's gauges in step. Gives back the state in which it was, with all
     /// that belonged to that.
-    pub(crate) fn enter(&mut self, index: u32, state: State) -> State {
+    pub(crate) fn enter(&mut self, index: ConnKey, state: State) -> State {
         let row = self.row;
         let gauge = |phase: Phase| match phase {
             Phase::Idle => &row.idle,
@@ -68,7 +74,7 @@ impl Clients {
             Phase::Linger => &row.lingering,
         };
         let next = state.phase();
-        let was = std::mem::replace(&mut self.connections[index as usize].state, state);
+        let was = std::mem::replace(&mut self.connections[index].state, state);
         if was.phase() != next {
             gauge(was.phase()).sub(1);
             gauge(next).add(1);
@@ -77,13 +83,13 @@ impl Clients {
     }
 
     /// An upstream has the request now; `key` is its key in the table of its kind.
-    pub(crate) fn enter_upstream(&mut self, index: u32, key: u32, mut attempt: Box<Attempt>) {
+    pub(crate) fn enter_upstream(&mut self, index: ConnKey, key: u32, mut attempt: Box<Attempt>) {
         attempt.key = key;
         self.enter(index, State::Upstream(attempt));
     }
 
     /// The upstream has nothing to do with the request any more: its attempt, if there was one.
-    pub(crate) fn take_attempt(&mut self, index: u32) -> Option<Box<Attempt>> {
+    pub(crate) fn take_attempt(&mut self, index: ConnKey) -> Option<Box<Attempt>> {
         self.attempt_of(index)?;
         match self.enter(index, State::Head) {
             State::Upstream(attempt) => Some(attempt),
@@ -92,12 +98,12 @@ impl Clients {
     }
 
     /// Adds a connection, idle.
-    pub(crate) fn insert(&mut self, mut connection: Entry) -> u32 {
+    pub(crate) fn insert(&mut self, mut connection: Entry) -> ConnKey {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
         debug_assert!(connection.is(Phase::Idle));
         let (stream, admin) = (!connection.is_client(), connection.is_admin());
-        let index = self.connections.insert(connection) as u32;
+        let index = self.connections.insert(connection);
         self.row.idle.add(1);
         if stream {
             self.streams += 1;
@@ -117,25 +123,25 @@ impl Clients {
     }
 
     /// The buffers of a connection, from the spare ones on first use.
-    pub(crate) fn exchange(&mut self, index: u32) -> &mut Exchange {
+    pub(crate) fn exchange(&mut self, index: ConnKey) -> &mut Exchange {
         let spare = &mut self.spare;
-        let exchange = &mut self.connections[index as usize].exchange;
+        let exchange = &mut self.connections[index].exchange;
         exchange.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
     /// The same, if there are any.
-    pub(crate) fn exchange_of(&self, index: u32) -> Option<&Exchange> {
-        self.connections.get(index as usize)?.exchange.as_deref()
+    pub(crate) fn exchange_of(&self, index: ConnKey) -> Option<&Exchange> {
+        self.connections.get(index)?.exchange.as_deref()
     }
 
     /// The socket of a connection that has one.
-    pub(crate) fn socket(&self, index: u32) -> Option<std::os::fd::BorrowedFd<'_>> {
-        self.connections.get(index as usize)?.socket.as_ref().map(AsFd::as_fd)
+    pub(crate) fn socket(&self, index: ConnKey) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.connections.get(index)?.socket.as_ref().map(AsFd::as_fd)
     }
 
     /// Takes a connection out of the epoll set, because its socket goes on being used by another thread or process.
-    pub(crate) fn unwatch(&mut self, index: u32) {
-        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+    pub(crate) fn unwatch(&mut self, index: ConnKey) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
         if let (true, Some(socket)) = (connection.registered, &connection.socket) {
             let _ = epoll::delete(&self.base.epoll, socket);
         }

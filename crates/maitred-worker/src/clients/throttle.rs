@@ -7,6 +7,7 @@ use super::Clients;
 use crate::connection::State;
 use crate::connection::throttle::Throttle;
 use crate::connection::wire::Then;
+use crate::keys::ConnKey;
 use crate::timers::Wheel;
 use maitred_config::LimitOverrides;
 
@@ -32,10 +33,9 @@ impl Clients {
     /// # Errors
     /// `AGAIN` if none may: the connection is looked at again when some may.
     #[inline]
-    pub(crate) fn room_for(&mut self, index: u32, bytes: u64) -> Result<Room, Errno> {
+    pub(crate) fn room_for(&mut self, index: ConnKey, bytes: u64) -> Result<Room, Errno> {
         let all = Room { bytes, counts: false };
-        let Some(exchange) = self.connections.get(index as usize).and_then(|found| found.exchange.as_deref())
-        else {
+        let Some(exchange) = self.connections.get(index).and_then(|found| found.exchange.as_deref()) else {
             return Ok(all);
         };
         match exchange.routed.map(|routed| routed.plan) {
@@ -45,9 +45,9 @@ impl Clients {
     }
 
     #[cold]
-    fn throttled(&mut self, index: u32, limits: &LimitOverrides, all: Room) -> Result<Room, Errno> {
+    fn throttled(&mut self, index: ConnKey, limits: &LimitOverrides, all: Room) -> Result<Room, Errno> {
         let now = self.clock.now;
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let applies = match &connection.state {
             State::Writing => true,
             State::Upstream(attempt) => attempt.tunnel.is_none(),
@@ -77,9 +77,9 @@ impl Clients {
     }
 
     /// The response says itself how many bytes of it may leave in a second, whatever its route says; 0 is any number.
-    pub(crate) fn throttle_by(&mut self, index: u32, rate: u64) {
+    pub(crate) fn throttle_by(&mut self, index: ConnKey, rate: u64) {
         let now = self.clock.now;
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let (began, exchange) = (connection.began, connection.exchange());
         let limits = exchange.routed.map(|routed| routed.plan.overrides.limits).unwrap_or_default();
         let rate = if rate == 0 { u64::MAX } else { rate };
@@ -89,7 +89,7 @@ impl Clients {
 
     /// So many bytes have left.
     #[inline]
-    pub(crate) fn note_left(&mut self, index: u32, room: Room, bytes: u64) {
+    pub(crate) fn note_left(&mut self, index: ConnKey, room: Room, bytes: u64) {
         if !room.counts {
             return;
         }
@@ -106,7 +106,7 @@ impl Clients {
         resumes.expire(now, &mut fired);
         for index in fired {
             // Another connection may have the place of one that has gone.
-            let state = self.connections.get(index as usize).map(|connection| &connection.state);
+            let state = self.connections.get(index).map(|connection| &connection.state);
             if matches!(state, Some(State::Writing | State::Upstream(_))) {
                 self.look_again(index);
             }

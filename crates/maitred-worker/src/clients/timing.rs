@@ -7,6 +7,7 @@ use maitred_status::latency::Took;
 use maitred_status::slowest::SlowRequest;
 
 use super::Clients;
+use crate::keys::ConnKey;
 use crate::origin::{self, Client};
 use maitred_policy::plan::Plan;
 
@@ -14,8 +15,14 @@ impl Clients {
     /// Counts a response that has ended: the body for the route, and the time for the route and the pool. Gives back where the
     /// time went, if the request is among the slowest.
     #[inline]
-    pub(crate) fn count_ended(&self, index: u32, plan: &Plan, status: u16, body_bytes: u64) -> Option<Took> {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn count_ended(
+        &self,
+        index: ConnKey,
+        plan: &Plan,
+        status: u16,
+        body_bytes: u64,
+    ) -> Option<Took> {
+        let connection = &self.connections[index];
         if connection.is_admin() || connection.internal {
             return None;
         }
@@ -33,8 +40,8 @@ impl Clients {
     }
 
     #[inline]
-    fn took(&self, index: u32, status: u16) -> Took {
-        let connection = &self.connections[index as usize];
+    fn took(&self, index: ConnKey, status: u16) -> Took {
+        let connection = &self.connections[index];
         let whole = self.clock.now.saturating_duration_since(connection.began);
         let whole_us = whole.as_secs() * 1_000_000 + u64::from(whole.subsec_micros());
         let failed = status >= 500;
@@ -52,13 +59,13 @@ impl Clients {
     #[cold]
     pub(crate) fn note_slow(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         client: &Client,
         took: Took,
         status: u16,
     ) {
-        let exchange = self.connections[index as usize].exchange.as_deref();
+        let exchange = self.connections[index].exchange.as_deref();
         let id = exchange.and_then(|exchange| exchange.dispatch.request_id());
         let id = id.map(origin::hexadecimal);
         let id = client.given_request_id(request).or(id.as_ref().map(<[u8; 32]>::as_slice));

@@ -18,6 +18,7 @@ use crate::connection::table::Phase;
 use crate::connection::tls::{CIPHERTEXT_BYTES, Sender, TlsLookup, TlsSession};
 use crate::connection::wire::{Received, Then, Wire};
 use crate::kernel_writer::KernelWriter;
+use crate::keys::ConnKey;
 use crate::socket_writer::SocketWriter;
 use maitred_tls::client::Identity;
 use maitred_tls::resolver::ACME_TLS;
@@ -44,9 +45,9 @@ pub(super) fn flush(session: &mut TlsSession, socket: BorrowedFd<'_>) -> Result<
 
 impl Clients {
     /// Makes a connection a TLS one, if its listener has TLS. False if that fails.
-    pub(crate) fn secure(&mut self, index: u32) -> bool {
+    pub(crate) fn secure(&mut self, index: ConnKey) -> bool {
         let shared = self.shared;
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let Some(config) = shared.tls.config(usize::from(connection.listen)) else { return true };
         if connection.is_admin() {
             return true;
@@ -55,7 +56,7 @@ impl Clients {
         if !self.admit_handshake(address) {
             return false;
         }
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
         let looked_at = shared.tls.looks_first();
@@ -81,8 +82,8 @@ impl Clients {
         Wire::Tls { session: self.tls_sessions.insert(secure) as u32 }
     }
 
-    pub(crate) fn receive_secure(&mut self, index: u32, session: u32, rx: &mut Vec<u8>) -> Received {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn receive_secure(&mut self, index: ConnKey, session: u32, rx: &mut Vec<u8>) -> Received {
+        let connection = &self.connections[index];
         let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
         else {
             return Received::Broken;
@@ -121,13 +122,13 @@ impl Clients {
     /// receive buffer holds, so they fit into one when decrypted.
     pub(crate) fn begin_secure(
         &mut self,
-        index: u32,
+        index: ConnKey,
         received: &[u8],
         more: bool,
         rx: &mut Vec<u8>,
     ) -> Received {
         rx.clear();
-        let secure = match (self.secure(index), self.connections[index as usize].wire) {
+        let secure = match (self.secure(index), self.connections[index].wire) {
             (true, Wire::Tls { session }) => {
                 self.tls_sessions.get_mut(session as usize).map(|secure| (session, secure))
             }
@@ -148,9 +149,9 @@ impl Clients {
     /// A client speaks HTTP where TLS is spoken. The client has its request read and refused in what it speaks, since an alert
     /// of TLS would tell it, and its user, nothing.
     #[cold]
-    pub(super) fn go_on_in_plain(&mut self, index: u32, session: u32, more: bool) -> Received {
+    pub(super) fn go_on_in_plain(&mut self, index: ConnKey, session: u32, more: bool) -> Received {
         let _ = self.tls_sessions.try_remove(session as usize);
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         (connection.wire, connection.secure) = (Wire::Clear, false);
         self.row.tls_failures.add(1);
         Received::Bytes { more }
@@ -159,13 +160,13 @@ impl Clients {
     /// Acts on received records. `bytes`: they had content for the layer above.
     pub(super) fn follow_records(
         &mut self,
-        index: u32,
+        index: ConnKey,
         session: u32,
         taken: Result<(), rustls::Error>,
         bytes: bool,
         more: bool,
     ) -> Received {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
         else {
             return Received::Broken;
@@ -192,7 +193,7 @@ impl Clients {
         }
         if settles {
             self.settle_handshake(index, session);
-            if self.connections[index as usize].is(Phase::Writing) {
+            if self.connections[index].is(Phase::Writing) {
                 // A response that could not be encrypted before continues now.
                 self.look_again(index);
             }
@@ -212,7 +213,7 @@ impl Clients {
     }
 
     /// The client and this server have agreed on a protocol (ALPN, RFC 7301).
-    fn begin_protocol(&mut self, index: u32, session: u32) {
+    fn begin_protocol(&mut self, index: ConnKey, session: u32) {
         let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
         secure.begun = true;
         if secure.tls.alpn_protocol() == Some(b"h2".as_slice()) {
@@ -221,7 +222,7 @@ impl Clients {
     }
 
     /// The handshake is over.
-    fn settle_handshake(&mut self, index: u32, session: u32) {
+    fn settle_handshake(&mut self, index: ConnKey, session: u32) {
         let row = self.row;
         let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
         secure.settled = true;
@@ -230,7 +231,7 @@ impl Clients {
         let resumed = secure.tls.handshake_kind() == Some(HandshakeKind::Resumed);
         self.row.tls_resumed.add(u64::from(resumed));
         if resumed {
-            self.take_back_handshake(self.connections[index as usize].remote.address);
+            self.take_back_handshake(self.connections[index].remote.address);
         }
     }
 
@@ -241,8 +242,8 @@ impl Clients {
     }
 
     /// Whether what comes now is early data, which an attacker may have recorded and sent again.
-    pub(crate) fn is_early(&self, index: u32) -> bool {
-        let Some(connection) = self.connections.get(index as usize).filter(|found| found.secure) else {
+    pub(crate) fn is_early(&self, index: ConnKey) -> bool {
+        let Some(connection) = self.connections.get(index).filter(|found| found.secure) else {
             return false;
         };
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
@@ -250,9 +251,9 @@ impl Clients {
             || lookup.quic(connection.wire).is_some_and(|quic| !quic.settled)
     }
 
-    pub(super) fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
+    pub(super) fn note_tls_failure(&mut self, index: ConnKey, error: &rustls::Error) {
         self.row.tls_failures.add(1);
-        let remote = self.connections[index as usize].remote;
+        let remote = self.connections[index].remote;
         self.log_limited(|| {
             tracing::info!(peer = remote.text(), "TLS failed: {error}");
         });
@@ -261,12 +262,12 @@ impl Clients {
     /// Encrypts and sends; what it takes is bounded by what the session may keep.
     pub(crate) fn send_secure(
         &mut self,
-        index: u32,
+        index: ConnKey,
         session: u32,
         bytes: &[u8],
         then: Then,
     ) -> Result<usize, Errno> {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
         else {
             return Err(Errno::CONNRESET);
@@ -291,8 +292,8 @@ impl Clients {
         if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
     }
 
-    pub(crate) fn flush_secure(&mut self, index: u32, session: u32) -> Result<bool, Errno> {
-        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
+    pub(crate) fn flush_secure(&mut self, index: ConnKey, session: u32) -> Result<bool, Errno> {
+        let socket = self.connections.get(index).and_then(|connection| connection.socket.as_ref());
         let (Some(socket), Some(secure)) = (socket, self.tls_sessions.get_mut(session as usize)) else {
             return Err(Errno::CONNRESET);
         };
@@ -301,7 +302,7 @@ impl Clients {
 
     /// Sends `close_notify`, so that the client knows that nothing is missing; not where the session has broken off, because a
     /// response that only the end of the connection delimits would look whole.
-    pub(crate) fn notify_close(&mut self, index: u32, session: u32) {
+    pub(crate) fn notify_close(&mut self, index: ConnKey, session: u32) {
         if let Some(secure) = self.tls_sessions.get_mut(session as usize).filter(|secure| !secure.broken) {
             secure.tls.send_close_notify();
         }

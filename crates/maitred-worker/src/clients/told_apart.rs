@@ -6,6 +6,7 @@ use maitred_http::request::Request;
 
 use super::Clients;
 use crate::kept::ToldApart;
+use crate::keys::ConnKey;
 use maitred_policy::filter::cache::{Caching, Digest};
 use maitred_policy::plan::Plan;
 
@@ -13,12 +14,12 @@ impl Clients {
     /// Whom the response to a request is for. The gates of its route have been asked.
     pub(crate) fn told_apart(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         plan: &Plan,
         caching: &Caching,
     ) -> ToldApart {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let gated = connection.exchange.as_deref().and_then(|exchange| exchange.dispatch.gated.as_deref());
         let decided = gated.filter(|gated| gated.decided);
         let identity = self.identity(index);
@@ -54,8 +55,8 @@ impl Clients {
     }
 
     /// What a trusted proxy says of who the client is.
-    fn fields_of_proxies<'r>(&self, index: u32, request: &Request<'_, 'r>) -> Vec<(&'r [u8], &'r [u8])> {
-        let address = self.connections[index as usize].remote.address.map(|address| address.ip());
+    fn fields_of_proxies<'r>(&self, index: ConnKey, request: &Request<'_, 'r>) -> Vec<(&'r [u8], &'r [u8])> {
+        let address = self.connections[index].remote.address.map(|address| address.ip());
         if !self.shared.start.config.server.trusted_proxies.trusts(address) {
             return Vec::new();
         }

@@ -11,6 +11,7 @@ use super::Clients;
 use crate::connection::State;
 use crate::entry::Entry;
 use crate::inbox::Message;
+use crate::keys::ConnKey;
 use crate::origin::{self, Client};
 
 impl Clients {
@@ -30,13 +31,13 @@ impl Clients {
     pub(crate) fn note_under_way(&self) {
         let Some(found) = self.shared.under_way.get(self.number) else { return };
         let now = self.clock.now;
-        let mut oldest: Vec<(Instant, u32, Where)> = Vec::with_capacity(UNDER_WAY_MAX + 1);
-        for (index, connection) in &self.connections {
+        let mut oldest: Vec<(Instant, ConnKey, Where)> = Vec::with_capacity(UNDER_WAY_MAX + 1);
+        for (index, connection) in self.connections.iter() {
             let is_old = now.saturating_duration_since(connection.began) >= LEAST;
             if let Some(place) = place_of(connection).filter(|_| is_old) {
                 let at = oldest.partition_point(|(began, ..)| *began <= connection.began);
                 if at < UNDER_WAY_MAX {
-                    oldest.insert(at, (connection.began, index as u32, place));
+                    oldest.insert(at, (connection.began, index, place));
                     oldest.truncate(UNDER_WAY_MAX);
                 }
             }
@@ -45,8 +46,8 @@ impl Clients {
         found.note(now, requests.collect());
     }
 
-    fn under_way(&self, index: u32, place: Where) -> Option<RequestUnderWay> {
-        let connection = &self.connections[index as usize];
+    fn under_way(&self, index: ConnKey, place: Where) -> Option<RequestUnderWay> {
+        let connection = &self.connections[index];
         let exchange = connection.exchange.as_deref()?;
         let mut room = HeadRoom::default();
         let request = exchange.head.view(&mut room)?;

@@ -9,15 +9,16 @@ use super::Clients;
 use crate::connection::State;
 use crate::connection::quic::Quic;
 use crate::connection::wire::Wire;
+use crate::keys::{ConnId, ConnKey};
 use maitred_base::overload::Level;
 
 impl Clients {
     /// Counts what a connection holds for the client or an upstream; to be called where something is left over, and where all has
     /// left.
-    pub(crate) fn count_unsent(&mut self, index: u32) {
+    pub(crate) fn count_unsent(&mut self, index: ConnKey) {
         let encrypted = self.encrypted(index);
-        let Some(connection) = self.connections.get_mut(index as usize) else { return };
-        let (wire, serial) = (connection.wire, connection.serial);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let (wire, id) = (connection.wire, ConnId { key: index, serial: connection.serial });
         let Some(exchange) = connection.exchange.as_deref() else { return };
         if !connection.holds_something() && encrypted == 0 {
             return self.forget_unsent(index);
@@ -26,7 +27,7 @@ impl Clients {
             self.trim_head(index);
         }
         let unsent = &self.shared.unsent;
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let bytes = (connection.unsent_bytes() + encrypted) as u64;
         let Some(exchange) = connection.exchange.as_deref_mut() else { return };
         let before = exchange.counted();
@@ -38,7 +39,7 @@ impl Clients {
             permit.set(bytes);
             if bytes > before {
                 // Not here: the caller may have more to do with the connection.
-                self.load.without_room.push((index, serial));
+                self.load.without_room.push(id);
             }
         }
         if let Wire::Stream { session, .. } = wire {
@@ -47,17 +48,16 @@ impl Clients {
     }
 
     /// A part of what was held has left: counts what is there still, if anything was counted.
-    pub(crate) fn recount_unsent(&mut self, index: u32) {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+    pub(crate) fn recount_unsent(&mut self, index: ConnKey) {
+        let exchange = self.connections.get(index).and_then(|connection| connection.exchange.as_deref());
         if exchange.is_some_and(|exchange| exchange.outgoing.unsent.is_some()) {
             self.count_unsent(index);
         }
     }
 
     /// Nothing more of a response is held.
-    pub(crate) fn forget_unsent(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
+    pub(crate) fn forget_unsent(&mut self, index: ConnKey) {
+        let connection = &mut self.connections[index];
         let wire = connection.wire;
         let permit = connection
             .exchange
@@ -76,8 +76,8 @@ impl Clients {
     }
 
     /// About how many bytes TLS has encrypted that the socket has not taken: they are in no buffer of the response any more.
-    pub(crate) fn encrypted(&self, index: u32) -> usize {
-        match self.connections.get(index as usize).map(|connection| connection.wire) {
+    pub(crate) fn encrypted(&self, index: ConnKey) -> usize {
+        match self.connections.get(index).map(|connection| connection.wire) {
             Some(Wire::Tls { session }) => {
                 self.tls_sessions.get(session as usize).map_or(0, |secure| secure.unsent())
             }
@@ -86,7 +86,7 @@ impl Clients {
     }
 
     /// Counts what waits for an HTTP/2 connection as a whole: frames, and what TLS has made of them.
-    pub(crate) fn count_session(&mut self, index: u32, key: u32) {
+    pub(crate) fn count_session(&mut self, index: ConnKey, key: u32) {
         let encrypted = self.encrypted(index);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         let held = http2.quic.as_deref().map_or(0, Quic::held_bytes);
@@ -105,8 +105,8 @@ impl Clients {
     }
 
     /// Once a response has begun, only the log needs the head of its request.
-    fn trim_head(&mut self, index: u32) {
-        let Some(connection) = self.connections.get(index as usize) else { return };
+    fn trim_head(&mut self, index: ConnKey) {
+        let Some(connection) = self.connections.get(index) else { return };
         let Some(exchange) = connection.exchange.as_deref() else { return };
         let begun = match &connection.state {
             State::Upstream(attempt) => attempt.filter.head_written(),
@@ -126,7 +126,7 @@ impl Clients {
     }
 
     /// Whether nothing of an upstream's response was written for the client yet.
-    pub(crate) fn is_unanswered(&self, index: u32) -> bool {
+    pub(crate) fn is_unanswered(&self, index: ConnKey) -> bool {
         self.attempt_of(index).is_some_and(|attempt| !attempt.filter.head_written())
     }
 
@@ -139,8 +139,7 @@ impl Clients {
         let (idle, write) = (now + self.load.keep_alive_timeout, now + self.load.write_timeout);
         let levels = self.load.overload.levels();
         let mut sessions = Vec::new();
-        for (index, connection) in &self.connections {
-            let index = index as u32;
+        for (index, connection) in self.connections.iter() {
             let exchange = connection.exchange.as_deref();
             // The time that an HTTP server has for a request stays the same.
             let idle = connection.idle.get().map_or(idle, |own| now + levels.idle_timeout(own));

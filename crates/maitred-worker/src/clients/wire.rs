@@ -33,6 +33,7 @@ use super::tls_kernel::BY_KERNEL_BYTES_MIN;
 use crate::connection::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
 use crate::entry::Entry;
 use crate::foreign;
+use crate::keys::ConnKey;
 use maitred_files::ServedFile;
 
 /// Has the kernel send a part of a file. 0: the file is shorter than that.
@@ -46,8 +47,8 @@ fn send_from_file(connection: &Entry, file: &ServedFile, offset: &mut u64, bytes
 
 impl Clients {
     /// Appends to `rx` what has come, up to its capacity.
-    pub(crate) fn receive(&mut self, index: u32, rx: &mut Vec<u8>) -> Received {
-        let Some(connection) = self.connections.get(index as usize) else { return Received::Broken };
+    pub(crate) fn receive(&mut self, index: ConnKey, rx: &mut Vec<u8>) -> Received {
+        let Some(connection) = self.connections.get(index) else { return Received::Broken };
         let (Wire::Clear, Some(socket)) = (connection.wire, &connection.socket) else {
             return match connection.wire {
                 Wire::Tls { session } => self.receive_secure(index, session, rx),
@@ -75,7 +76,7 @@ impl Clients {
     ///
     /// # Errors
     /// `AGAIN` when nothing is taken at the moment, otherwise what send(2) says.
-    pub(crate) fn send(&mut self, index: u32, bytes: &[u8], then: Then) -> Result<usize, Errno> {
+    pub(crate) fn send(&mut self, index: ConnKey, bytes: &[u8], then: Then) -> Result<usize, Errno> {
         let room = self.room_for(index, bytes.len() as u64)?;
         let then = room.then(bytes.len() as u64, then);
         let bytes = bytes.get(..room.bytes as usize).unwrap_or(bytes);
@@ -85,8 +86,8 @@ impl Clients {
     }
 
     /// The same, however fast.
-    fn send_at_once(&mut self, index: u32, bytes: &[u8], then: Then) -> Result<usize, Errno> {
-        let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
+    fn send_at_once(&mut self, index: ConnKey, bytes: &[u8], then: Then) -> Result<usize, Errno> {
+        let Some(connection) = self.connections.get(index) else { return Err(Errno::CONNRESET) };
         match (connection.wire, &connection.socket) {
             (Wire::Clear, Some(socket)) => {
                 let more = if then == Then::More { SendFlags::MORE } else { SendFlags::empty() };
@@ -104,7 +105,7 @@ impl Clients {
     /// As [`Clients::send`].
     pub(crate) fn send_file_piece(
         &mut self,
-        index: u32,
+        index: ConnKey,
         file: &Rc<ServedFile>,
         offset: &mut u64,
         bytes: u64,
@@ -118,13 +119,13 @@ impl Clients {
 
     fn send_file_at_once(
         &mut self,
-        index: u32,
+        index: ConnKey,
         file: &Rc<ServedFile>,
         offset: &mut u64,
         bytes: u64,
         then: Then,
     ) -> Result<u64, Errno> {
-        let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
+        let Some(connection) = self.connections.get(index) else { return Err(Errno::CONNRESET) };
         match connection.wire {
             Wire::Clear => return send_from_file(connection, file, offset, bytes),
             Wire::Stream { session, stream } => {
@@ -133,7 +134,7 @@ impl Clients {
             Wire::Quic => return Err(Errno::CONNRESET),
             Wire::Tls { session } => {
                 if bytes >= BY_KERNEL_BYTES_MIN && self.send_by_kernel(index, session)? {
-                    return send_from_file(&self.connections[index as usize], file, offset, bytes);
+                    return send_from_file(&self.connections[index], file, offset, bytes);
                 }
             }
         }
@@ -150,16 +151,16 @@ impl Clients {
     }
 
     /// Whether everything that was taken has left this process; what has not is tried again.
-    pub(crate) fn is_flushed(&mut self, index: u32) -> Result<bool, Errno> {
-        match self.connections.get(index as usize).map(|connection| connection.wire) {
+    pub(crate) fn is_flushed(&mut self, index: ConnKey) -> Result<bool, Errno> {
+        match self.connections.get(index).map(|connection| connection.wire) {
             Some(Wire::Tls { session }) => self.flush_secure(index, session),
             _ => Ok(true),
         }
     }
 
     /// Ends the sending side. False if the connection has failed already.
-    pub(crate) fn shut_down_sending(&mut self, index: u32) -> bool {
-        match self.connections.get(index as usize).map(|connection| connection.wire) {
+    pub(crate) fn shut_down_sending(&mut self, index: ConnKey) -> bool {
+        match self.connections.get(index).map(|connection| connection.wire) {
             Some(Wire::Tls { session }) => self.notify_close(index, session),
             Some(Wire::Stream { session, stream }) => {
                 self.end_sending(session, stream);

@@ -8,6 +8,7 @@ use maitred_http::h3;
 
 use crate::connection::quic::{Quic, stream_id};
 use crate::connection::stream::Stream;
+use crate::keys::ConnKey;
 use maitred_base::budget::Permit;
 use maitred_config::Limits;
 
@@ -26,7 +27,7 @@ pub(crate) struct Multiplexed {
     /// What carries a session of HTTP/3.
     pub(crate) quic: Option<Box<Quic>>,
     /// The client's connection.
-    pub(crate) index: u32,
+    pub(crate) index: ConnKey,
     /// What is known of each stream, by its key.
     pub(crate) streams: Vec<Stream>,
     /// How much of the session's output has been sent.
@@ -100,7 +101,7 @@ pub(crate) fn settings(limits: &Limits) -> Settings {
 
 impl Multiplexed {
     /// A connection that has just begun to use one of both; `index` is its place in the table of connections.
-    pub(crate) fn new(session: Session, index: u32, unsent: Permit) -> Multiplexed {
+    pub(crate) fn new(session: Session, index: ConnKey, unsent: Permit) -> Multiplexed {
         Multiplexed {
             session,
             quic: None,
@@ -121,7 +122,7 @@ impl Multiplexed {
     }
 
     /// The client's connection.
-    pub(crate) fn index(&self) -> u32 {
+    pub(crate) fn index(&self) -> ConnKey {
         self.index
     }
 

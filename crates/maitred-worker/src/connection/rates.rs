@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::keys::{ConnId, ConnKey};
 use hashbrown::HashMap;
 use maitred_http::framed::StreamKey;
 use maitred_sys::delivery::Progress;
@@ -111,7 +112,7 @@ struct Record {
 /// The rates at which clients take responses.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
-    records: HashMap<u32, Record>,
+    records: HashMap<ConnKey, Record>,
     pass: u64,
     /// Where this pass of looks has come to.
     pub(crate) cursor: usize,
@@ -119,17 +120,17 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Whether the client at `index`, which has something unsent, has taken too little for too long. The reason (socket or
+    /// Whether a client, which has something unsent, has taken too little for too long. The reason (socket or
     /// window) may change from look to look; the last one decides which count of bytes is used, over the whole time.
     pub(crate) fn is_slow(
         &mut self,
-        (index, serial): (u32, u32),
+        ConnId { key, serial }: ConnId,
         seen: Seen,
         now: Instant,
         limits: &Limits,
     ) -> bool {
         let new = Record { serial, since: now, first: seen, pass: self.pass };
-        let record = self.records.entry(index).or_insert(new);
+        let record = self.records.entry(key).or_insert(new);
         if record.serial != serial {
             *record = new;
         }
@@ -281,7 +282,7 @@ mod tests {
     fn found(seen: impl Fn(u64) -> Option<Seen>) -> Option<u64> {
         let (limits, start, mut rates) = (limits(), Instant::now(), Rates::default());
         (0..1000).step_by(15).find(|at| {
-            let look = |seen| rates.is_slow((3, 1), seen, start + seconds(*at), &limits);
+            let look = |seen| rates.is_slow(ConnId::of(3, 1), seen, start + seconds(*at), &limits);
             let slow = seen(*at).is_some_and(look);
             rates.end_pass();
             slow
@@ -317,9 +318,9 @@ mod tests {
     #[test]
     fn another_connection_of_the_same_index_begins_anew() {
         let (limits, start, mut rates) = (limits(), Instant::now(), Rates::default());
-        assert!(!rates.is_slow((3, 1), socket(0, 0), start, &limits));
-        assert!(!rates.is_slow((3, 2), socket(0, 60), start + seconds(60), &limits));
-        assert!(rates.is_slow((3, 2), socket(0, 120), start + seconds(120), &limits));
+        assert!(!rates.is_slow(ConnId::of(3, 1), socket(0, 0), start, &limits));
+        assert!(!rates.is_slow(ConnId::of(3, 2), socket(0, 60), start + seconds(60), &limits));
+        assert!(rates.is_slow(ConnId::of(3, 2), socket(0, 120), start + seconds(120), &limits));
     }
 
     #[test]

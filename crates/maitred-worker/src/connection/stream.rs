@@ -1,15 +1,16 @@
 //! One stream of an HTTP/2 or HTTP/3 connection.
 
+use crate::keys::ConnKey;
 use maitred_http::framed::StreamKey;
 
 /// No connection: the stream is free, or its connection has gone.
-pub(crate) const NO_CONNECTION: u32 = u32::MAX;
+pub(crate) const NO_CONNECTION: ConnKey = ConnKey::NONE;
 
 /// One stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stream {
     /// The connection of the stream.
-    pub(crate) index: u32,
+    pub(crate) index: ConnKey,
     /// Nothing more comes from the client.
     pub(crate) heard: bool,
     /// Bytes of the body that were not acted on, and for which the client gets no new room.

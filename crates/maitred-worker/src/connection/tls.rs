@@ -12,6 +12,7 @@ use crate::connection::multiplexed::Multiplexed;
 use crate::connection::quic::Quic;
 use crate::connection::wire::Wire;
 use crate::entry::Entry;
+use crate::keys::{ConnKey, Table};
 use maitred_tls::client::{self, Identity};
 use maitred_tls::early::EARLY_DATA_BYTES_MAX;
 use maitred_tls::ktls::transmit::{Transmit, noting};
@@ -228,7 +229,7 @@ impl TlsSession {
 pub(crate) struct TlsLookup<'a> {
     tls_sessions: &'a Slab<Box<TlsSession>>,
     sessions: &'a Slab<Box<Multiplexed>>,
-    connections: &'a Slab<Entry>,
+    connections: &'a Table<ConnKey, Entry>,
 }
 
 impl<'a> TlsLookup<'a> {
@@ -236,7 +237,7 @@ impl<'a> TlsLookup<'a> {
     pub(crate) fn new(
         tls_sessions: &'a Slab<Box<TlsSession>>,
         sessions: &'a Slab<Box<Multiplexed>>,
-        connections: &'a Slab<Entry>,
+        connections: &'a Table<ConnKey, Entry>,
     ) -> Self {
         TlsLookup { tls_sessions, sessions, connections }
     }
@@ -245,7 +246,7 @@ impl<'a> TlsLookup<'a> {
         let wire = match wire {
             Wire::Stream { session, .. } => {
                 let parent = self.sessions.get(session as usize)?.index();
-                self.connections.get(parent as usize)?.wire
+                self.connections.get(parent)?.wire
             }
             wire => wire,
         };

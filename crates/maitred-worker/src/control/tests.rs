@@ -6,6 +6,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SocketType, sendmsg
 
 use super::*;
 use crate::drain::{Carried, Note, send_connection};
+use crate::keys::ConnId;
 use crate::testing::{hang_up, shared, sockets};
 use maitred_control::{PoolCommand, SlotId, Started};
 use maitred_policy::plan::IdleTime;
@@ -31,10 +32,12 @@ fn told(shared: &Shared) -> Vec<Vec<String>> {
         Message::SlotExited { id, how } => format!("exited {}: {how}", id.slot),
         Message::PoolUnavailable(pool) => format!("unavailable {pool}"),
         Message::ServersChanged(pool) => format!("servers of {pool}"),
-        Message::CommandWaits { index, serial, interim, text } => {
-            format!("waits {index}/{serial} {interim}: {text}")
+        Message::CommandWaits { connection, interim, text } => {
+            format!("waits {}/{} {interim}: {text}", connection.key, connection.serial)
         }
-        Message::CommandDone { index, serial, well, text } => format!("done {index}/{serial} {well}: {text}"),
+        Message::CommandDone { connection, well, text } => {
+            format!("done {}/{} {well}: {text}", connection.key, connection.serial)
+        }
         Message::Successor(_) => "successor".to_owned(),
         Message::Hurry(left) => format!("hurry {left:?}"),
         Message::Drain { time, successor } => {
@@ -151,7 +154,13 @@ fn requests_are_refused_only_where_no_process_comes_back_by_itself() {
 
 fn ask(shared: &Shared, command: Command, index: u32) {
     let interim = index != 5;
-    shared.outbox.send(Outgoing::Ask { command, thread: 1, index, serial: 7, interim, text: None });
+    shared.outbox.send(Outgoing::Ask {
+        command,
+        thread: 1,
+        connection: ConnId::of(index, 7),
+        interim,
+        text: None,
+    });
 }
 
 #[test]

@@ -27,6 +27,7 @@ use crate::connection::retry::RetryState;
 use crate::connection::transfer::RequestTransfer;
 use crate::forward::named_by_connection;
 use crate::inbox::ConnectionTransfer;
+use crate::keys::ConnKey;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::remote_thread::Remote;
 use maitred_base::budget::Permit;
@@ -62,7 +63,7 @@ pub(crate) struct Question {
     socket: OwnedFd,
     serial: u32,
     /// The connection that it is about; `None` for a copy of a request, of which nothing comes.
-    pub(super) index: Option<u32>,
+    pub(super) index: Option<ConnKey>,
     /// Since when it is under way.
     pub(super) since: Instant,
     filter: Filter,
@@ -127,7 +128,7 @@ impl Exchanges {
     /// `target`: what the request is for, as it is judged.
     pub(crate) fn ask(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         (forward, target): (&Forward, &str),
     ) -> Option<u32> {
@@ -144,7 +145,7 @@ impl Exchanges {
     /// connection `index`, if for any.
     pub(super) fn begin_question(
         &mut self,
-        (from, index): (u32, Option<u32>),
+        (from, index): (ConnKey, Option<ConnKey>),
         request: &Request<'_, '_>,
         (head, body): (RequestHead, RequestBody),
         (pool, gated): (usize, Gated),
@@ -171,7 +172,7 @@ impl Exchanges {
     /// what [`Shared::transfer`](crate::shared::Shared::transfer) takes.
     pub(super) fn prepare_inner(
         &mut self,
-        from: u32,
+        from: ConnKey,
         request: &Request<'_, '_>,
         pool: usize,
         sent: Sent,
@@ -193,14 +194,14 @@ impl Exchanges {
             gated: sent.gated,
             across: Some(Box::new(across)),
         };
-        let connection = &self.connections[from as usize];
+        let connection = &self.connections[from];
         let (address, listen) = (connection.remote.address, connection.listen);
         let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
         Some((Inner { socket: near, held, remote, id }, transfer))
     }
 
     /// Something of an answer has come. Gives back the connection that it is about and the answer, once that is there.
-    pub(crate) fn on_answer(&mut self, key: u32, serial: u32) -> Option<(u32, Answer)> {
+    pub(crate) fn on_answer(&mut self, key: u32, serial: u32) -> Option<(ConnKey, Answer)> {
         let mut rx = self.buffers.rx.take();
         let ended = self
             .questions

@@ -20,13 +20,14 @@ use super::Exchanges;
 use crate::connection::State;
 use crate::connection::outgoing::Overflow;
 use crate::inbox::Message;
+use crate::keys::{ConnId, ConnKey};
 use maitred_base::residency::OpenFile;
 use maitred_config::ResponseBuffering;
 use maitred_files::{DiskJob, Segment, ServedFile};
 
 impl Exchanges {
     /// Whether more may be read from the upstream, although the client has yet to take what was read before.
-    pub(super) fn runs_ahead(&self, index: u32) -> bool {
+    pub(super) fn runs_ahead(&self, index: ConnKey) -> bool {
         let room = self.buffering(index);
         if room == ResponseBuffering::OFF || self.is_short_of_memory() || self.is_tunnel(index) {
             return false;
@@ -43,17 +44,17 @@ impl Exchanges {
     }
 
     /// Whether a helper writes what was read last.
-    pub(super) fn is_spilling(&self, index: u32) -> bool {
+    pub(super) fn is_spilling(&self, index: ConnKey) -> bool {
         let overflow = self.exchange_of(index).and_then(|exchange| exchange.outgoing.overflow.as_deref());
         overflow.is_some_and(|overflow| overflow.writing.is_some())
     }
 
-    fn buffering(&self, index: u32) -> ResponseBuffering {
+    fn buffering(&self, index: ConnKey) -> ResponseBuffering {
         self.overrides(index).and_then(|overrides| overrides.response_buffering).unwrap_or_default()
     }
 
     /// Keeps bytes that the client does not take now.
-    pub(super) fn keep_for_client(&mut self, index: u32, bytes: &[u8]) {
+    pub(super) fn keep_for_client(&mut self, index: ConnKey, bytes: &[u8]) {
         let room = self.buffering(index);
         let outgoing = &mut *self.exchange(index).outgoing;
         let fits = outgoing.left() + bytes.len() as u64 <= room.memory.into();
@@ -66,9 +67,9 @@ impl Exchanges {
     }
 
     /// Has bytes written to the file.
-    fn spill(&mut self, index: u32, bytes: &[u8]) -> io::Result<()> {
+    fn spill(&mut self, index: ConnKey, bytes: &[u8]) -> io::Result<()> {
         let shared = self.shared;
-        let serial = self.connections[index as usize].serial;
+        let connection = self.id(index);
         let outgoing = &mut *self.exchange(index).outgoing;
         if outgoing.overflow.is_none() {
             let held = shared.descriptor()?;
@@ -87,13 +88,13 @@ impl Exchanges {
         let job = DiskJob::Append { file, bytes: bytes.to_vec() };
         overflow.writing = Some(bytes.into());
         let inbox = &shared.inboxes[self.number];
-        let done = Box::new(move |result| inbox.send(Message::Spilled { index, serial, result }));
+        let done = Box::new(move |result| inbox.send(Message::Spilled { connection, result }));
         self.row.disk_waits.add(1);
         shared.disk.submit(job, done).map_err(|_| io::Error::other("the disk helpers have too much to do"))
     }
 
     /// Bytes cannot be written to the file: they stay in memory, and nothing more is read until the client has everything.
-    fn keep_instead(&mut self, index: u32, bytes: &[u8], error: &io::Error) {
+    fn keep_instead(&mut self, index: ConnKey, bytes: &[u8], error: &io::Error) {
         self.log_limited(
             || tracing::warn!(%error, "a response is not kept on the disk (response_buffering)"),
         );
@@ -108,8 +109,9 @@ impl Exchanges {
     }
 
     /// A helper has written what was read last, or could not.
-    pub(crate) fn on_spilled(&mut self, index: u32, serial: u32, result: io::Result<()>) {
-        if !self.is_current(index, serial) {
+    pub(crate) fn on_spilled(&mut self, connection: ConnId, result: io::Result<()>) {
+        let index = connection.key;
+        if !self.is_current(connection) {
             return;
         }
         let Some(outgoing) = self.exchange(index).outgoing.existing() else { return };
@@ -119,7 +121,7 @@ impl Exchanges {
             Ok(()) => outgoing.note_spilled(bytes.len() as u64),
             Err(error) => self.keep_instead(index, &bytes, &error),
         }
-        if matches!(self.connections[index as usize].state, State::Upstream(_)) {
+        if matches!(self.connections[index].state, State::Upstream(_)) {
             self.pump_to_client(index);
         }
     }

@@ -26,6 +26,7 @@ use rustls::pki_types::ServerName;
 use super::Exchanges;
 use crate::foreign;
 use crate::inbox::Message;
+use crate::keys::ConnKey;
 use crate::proxy::Server;
 use crate::token::Token;
 use crate::upstream::connections::{IDLE_PER_UPSTREAM_MAX, Preface, SWEEP_INTERVAL, UpstreamConnection};
@@ -66,7 +67,7 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
 impl Exchanges {
     /// An idle connection to this server, given to the client connection at `index`; the request is sent at the end of the
     /// turn.
-    pub(crate) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
+    pub(crate) fn take_idle(&mut self, at: (u16, u16), index: ConnKey) -> Option<u32> {
         let key = self.upstreams.idle(at)?.pop()?;
         let connection = self.upstreams.get(key)?;
         (connection.index, connection.untried) = (Some(index), true);
@@ -82,7 +83,7 @@ impl Exchanges {
     pub(crate) fn connect_upstream(
         &mut self,
         at: (u16, u16),
-        index: u32,
+        index: ConnKey,
         fresh: bool,
         preface: Option<&[u8]>,
     ) -> io::Result<u32> {
@@ -97,7 +98,7 @@ impl Exchanges {
     pub(crate) fn open_upstream(
         &mut self,
         at: (u16, u16),
-        index: u32,
+        index: ConnKey,
         preface: Option<&[u8]>,
     ) -> io::Result<u32> {
         let pool = self.shared.start.config.pools.get(usize::from(at.0));
@@ -135,7 +136,7 @@ impl Exchanges {
         &mut self,
         socket: (OwnedFd, Permit),
         pool: u16,
-        index: u32,
+        index: ConnKey,
     ) -> io::Result<u32> {
         self.insert_upstream(socket, (pool, NO_SERVER), index, true)
     }
@@ -144,7 +145,7 @@ impl Exchanges {
         &mut self,
         (socket, held): (OwnedFd, Permit),
         at: (u16, u16),
-        index: u32,
+        index: ConnKey,
         connected: bool,
     ) -> io::Result<u32> {
         let now = self.clock.now;

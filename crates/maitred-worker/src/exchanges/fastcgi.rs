@@ -24,6 +24,7 @@ use maitred_http::request::{Framing, Request};
 use super::Exchanges;
 use crate::clients::forwarded::Outbound;
 use crate::forward::content_length;
+use crate::keys::ConnKey;
 use crate::origin::{Client, hexadecimal};
 use crate::step::RequestInput;
 use crate::upstream::fastcgi::{Asked, write_request};
@@ -40,7 +41,7 @@ impl Exchanges {
     /// The status to answer with.
     pub(crate) fn write_fastcgi(
         &mut self,
-        index: u32,
+        index: ConnKey,
         (settings, fastcgi): (&Pool, &FastCgi),
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -48,7 +49,7 @@ impl Exchanges {
         let request = context.request;
         let new_id = self.forwarded.next_id();
         let (id, across) = self.exchange(index).dispatch.begin_outbound(new_id);
-        let peer = &self.connections[index as usize].peer();
+        let peer = &self.connections[index].peer();
         let target = Target::routed(request, given.routed.plan.slashes).for_pool(settings, context.path);
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let (mut fields, rules) = (FieldLines::default(), &given.routed.plan.requests);
@@ -99,7 +100,7 @@ impl Exchanges {
     /// The variables of the operator's.
     fn fastcgi_params<'p>(
         &self,
-        index: u32,
+        index: ConnKey,
         params: &'p [(String, Template)],
         request: &Request<'_, '_>,
         (target, client, id): (&str, &Client, u128),

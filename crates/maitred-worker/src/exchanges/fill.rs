@@ -32,6 +32,7 @@ use crate::connection::body::RequestBody;
 use crate::fills::{Facts, Fill, How, Phase};
 use crate::inbox::Message;
 use crate::kept::sent_query;
+use crate::keys::ConnKey;
 use crate::step::RequestInput;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::fill::filling::{Filling, Received, Stage};
@@ -85,7 +86,7 @@ impl Exchanges {
     /// `None` if that cannot be: no descriptors are left, or the head is too long.
     pub(crate) fn begin_fill(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         begun: Begun,
@@ -122,7 +123,7 @@ impl Exchanges {
         let token = Token::Fill { key: entry.key() as u32, serial }.pack();
         let base = &self.processes.clients.base;
         epoll::add(&base.epoll, &socket, token, F::IN | F::RDHUP | F::ET).ok()?;
-        let leader = leads.then(|| (index, self.processes.clients.connections[index as usize].serial));
+        let leader = leads.then(|| self.processes.clients.id(index));
         let (filter, taken) = (Filter::new(POLICY), Taken::default());
         let (pool, raw, stage) = (pool as u16, Vec::new(), Stage::Head);
         entry.insert(Filling {
@@ -147,7 +148,7 @@ impl Exchanges {
     /// The request of a fill, as this thread gets it; and whether something that the client has sent is not in it.
     fn sent_of_fill(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         begun: &Begun,
@@ -171,7 +172,7 @@ impl Exchanges {
     /// conditions of what is kept.
     fn head_of_fill(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         caching: &Caching,
         stale: Option<&Entry>,
@@ -440,15 +441,14 @@ impl Exchanges {
         shared.fills.remove(&filling.fill);
         let _ = epoll::delete(&self.processes.clients.base.epoll, &filling.socket);
         let fill = Arc::clone(&filling.fill);
-        let leader = filling.leader.filter(|_| !filling.asked.reduced).filter(|(index, serial)| {
-            self.is_current(*index, *serial)
+        let leader = filling.leader.filter(|_| !filling.asked.reduced).filter(|leader| {
+            self.is_current(*leader)
                 && self
-                    .attempt_of(*index)
+                    .attempt_of(leader.key)
                     .and_then(|attempt| attempt.follow())
                     .is_some_and(|follow| Arc::ptr_eq(&follow.fill, &filling.fill))
         });
-        let leader = leader.map(|(index, _)| index);
-        match leader.map(|index| (index, self.wants_of(index, &filling))) {
+        match leader.map(|leader| (leader.key, self.wants_of(leader.key, &filling))) {
             None | Some((_, Wants::FarPart)) => {}
             Some((index, Wants::All)) => {
                 let Filling { socket, held, remote, pool, raw, .. } = filling;
@@ -468,7 +468,7 @@ impl Exchanges {
 
     /// What the request that began a fill wants of a response that is not kept: its own conditions, and its range, did not go to
     /// the pool.
-    fn wants_of(&self, index: u32, filling: &Filling) -> Wants {
+    fn wants_of(&self, index: ConnKey, filling: &Filling) -> Wants {
         let mut room = HeadRoom::default();
         let request = self.exchange_of(index).and_then(|exchange| exchange.head.view(&mut room));
         // Of a file that takes its place, a part is given where that is read.

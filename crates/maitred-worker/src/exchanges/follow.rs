@@ -24,8 +24,9 @@ use super::Exchanges;
 use crate::agenda::Next;
 use crate::connection::cached::Kept;
 use crate::connection::retry::RetryState;
-use crate::fills::{Fill, Phase, Piece, Variant};
+use crate::fills::{Fill, Phase, Piece, Variant, Waiter};
 use crate::kept::variant_text;
+use crate::keys::{ConnId, ConnKey};
 use crate::step::{RequestInput, Step};
 use crate::upstream::failure::Cause;
 use crate::upstream::fill::Follow;
@@ -41,7 +42,7 @@ impl Exchanges {
     /// Has a request wait for a fill, which has this number if it was begun for it.
     pub(crate) fn follow_fill(
         &mut self,
-        index: u32,
+        index: ConnKey,
         (pool, id): (usize, Option<u128>),
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
@@ -77,15 +78,15 @@ impl Exchanges {
     }
 
     /// The fill that a connection waits for has come further.
-    pub(crate) fn on_filled(&mut self, index: u32, serial: u32) {
-        if self.is_current(index, serial) && self.source_of(index) == Some(Source::Fill) {
-            self.pump_to_client(index);
+    pub(crate) fn on_filled(&mut self, connection: ConnId) {
+        if self.is_current(connection) && self.source_of(connection.key) == Some(Source::Fill) {
+            self.pump_to_client(connection.key);
         }
     }
 
     /// Takes what there is of a fill.
-    pub(crate) fn read_from_fill(&mut self, index: u32, moved: &mut usize) -> Read {
-        let waiter = (self.number, index, self.connections[index as usize].serial);
+    pub(crate) fn read_from_fill(&mut self, index: ConnKey, moved: &mut usize) -> Read {
+        let waiter = Waiter { thread: self.number, connection: self.id(index) };
         let Some(follow) = self.attempt_of(index).and_then(Attempt::follow) else { return Read::Failed };
         let fill = Arc::clone(&follow.fill);
         if follow.head.is_none() {
@@ -117,7 +118,7 @@ impl Exchanges {
     }
 
     /// The head of a response has come that a request follows: what it gets of it is decided.
-    fn begin_following(&mut self, index: u32, shared: Arc<FramedHead>, own: Option<&FieldLines>) {
+    fn begin_following(&mut self, index: ConnKey, shared: Arc<FramedHead>, own: Option<&FieldLines>) {
         let head = match own {
             None => shared,
             Some(own) => {
@@ -141,13 +142,7 @@ impl Exchanges {
         }
     }
 
-    fn read_content(
-        &mut self,
-        index: u32,
-        fill: &Fill,
-        waiter: (usize, u32, u32),
-        moved: &mut usize,
-    ) -> Read {
+    fn read_content(&mut self, index: ConnKey, fill: &Fill, waiter: Waiter, moved: &mut usize) -> Read {
         let Some(follow) = self.attempt_of(index).and_then(Attempt::follow) else { return Read::Failed };
         let (taken, until) = (follow.taken, follow.until);
         let mut content = Vec::new();
@@ -180,7 +175,7 @@ impl Exchanges {
 
     /// Has a response say why it was fetched, and for how many seconds it is fresh, if it is kept: behind what caches nearer to
     /// the pool have said in `fields`. Returns whether it says that.
-    fn say_status(&mut self, index: u32, ttl: Option<i64>, fields: Option<&FieldLines>) -> bool {
+    fn say_status(&mut self, index: ConnKey, ttl: Option<i64>, fields: Option<&FieldLines>) -> bool {
         let exchange = self.exchange(index);
         let caching = exchange.routed.and_then(|routed| routed.plan.cache.as_deref());
         let note = exchange.dispatch.cached.as_deref();
@@ -209,7 +204,7 @@ impl Exchanges {
     }
 
     /// Whether a response is for the request of a connection, by the fields that it varies with.
-    fn is_of_variant(&self, index: u32, variant: Option<Arc<Variant>>) -> bool {
+    fn is_of_variant(&self, index: ConnKey, variant: Option<Arc<Variant>>) -> bool {
         let Some(variant) = variant else { return true };
         let mut room = HeadRoom::default();
         let exchange = self.exchange_of(index);
@@ -223,7 +218,7 @@ impl Exchanges {
     }
 
     /// A request is answered with what is kept.
-    fn answer_with_kept(&mut self, index: u32, kept: Kept) {
+    fn answer_with_kept(&mut self, index: ConnKey, kept: Kept) {
         if self.take_attempt(index).is_some() {
             let note = self.exchange(index).dispatch.cached.get_or_insert_default();
             note.kept = Some(kept);
@@ -232,14 +227,14 @@ impl Exchanges {
     }
 
     /// A request looks for a response anew: what was fetched is not for it.
-    fn look_anew(&mut self, index: u32) {
+    fn look_anew(&mut self, index: ConnKey) {
         if self.take_attempt(index).is_some() {
             self.follow_up(index, Next::Resume);
         }
     }
 
     /// A request goes to the pool by itself, and what comes of it is not kept.
-    pub(crate) fn go_alone(&mut self, index: u32) {
+    pub(crate) fn go_alone(&mut self, index: ConnKey) {
         if self.take_attempt(index).is_some() {
             self.exchange(index).dispatch.cached.get_or_insert_default().alone = true;
             self.follow_up(index, Next::Resume);
@@ -249,7 +244,7 @@ impl Exchanges {
     /// The request that a fill was begun for gets its response, which is not kept: what has come, and what will.
     pub(super) fn take_over_fill(
         &mut self,
-        index: u32,
+        index: ConnKey,
         socket: (OwnedFd, Permit),
         (remote, pool): (Remote, u16),
         received: &[u8],
@@ -273,7 +268,7 @@ impl Exchanges {
     }
 
     /// A fill takes too long, or its content does; or the client takes nothing.
-    pub(crate) fn on_fill_timeout(&mut self, index: u32) {
+    pub(crate) fn on_fill_timeout(&mut self, index: ConnKey) {
         let headed = self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written());
         match headed {
             _ if self.has_output(index) => self.abort_stalled(index),

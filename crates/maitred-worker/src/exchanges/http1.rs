@@ -12,6 +12,7 @@ use crate::clients::forwarded::Outbound;
 use crate::connection::spool::Spool;
 use crate::forward::{asks_for_trailers, protocol};
 use crate::frame::{append_body, payload_bytes_max};
+use crate::keys::ConnKey;
 use crate::origin::Client;
 use crate::step::RequestInput;
 use crate::upstream::server::{Dialect, Ending, Written};
@@ -129,7 +130,7 @@ impl Exchanges {
     /// `chunked`: trailers follow the body in chunks; otherwise they are left out.
     pub(crate) fn write_head(
         &mut self,
-        index: u32,
+        index: ConnKey,
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -138,7 +139,7 @@ impl Exchanges {
         let request = context.request;
         let new_id = self.forwarded.next_id();
         let (id, across) = self.exchange(index).dispatch.begin_outbound(new_id);
-        let peer = &self.connections[index as usize].peer();
+        let peer = &self.connections[index].peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut out = self.upstreams.take_buffer();
         out.reserve(given.head.len() + given.body.len() + 1024);

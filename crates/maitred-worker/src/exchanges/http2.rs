@@ -30,6 +30,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 
 use super::Exchanges;
+use crate::keys::ConnKey;
 use crate::upstream::connections::{SWEEP_INTERVAL, UpstreamConnection};
 use crate::upstream::failure::Cause;
 use crate::upstream::http2::{Http2, Inbox, settings};
@@ -45,14 +46,14 @@ const NO_CONNECTION: u32 = u32::MAX;
 const SENT_PER_TURN: usize = 1 << 20;
 
 /// Connections at which something of a response has come.
-type Touched = Vec<u32>;
+type Touched = Vec<ConnKey>;
 
 impl Exchanges {
     /// A connection to this server for the request of the client connection at `index`: one that there is, or a new one.
     ///
     /// # Errors
     /// What socket(2) or connect(2) say at once.
-    pub(crate) fn join_http2(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
+    pub(crate) fn join_http2(&mut self, at: (u16, u16), index: ConnKey) -> io::Result<u32> {
         let open: Vec<u32> = self.upstreams.idle(at).map(|keys| keys.clone()).unwrap_or_default();
         let known = |key: &u32| self.upstreams.connections.get(*key as usize)?.streams_max();
         // What other connections to the same server were told, before this one is told it.
@@ -237,7 +238,7 @@ impl Exchanges {
     /// Puts something of a response where its client's connection will take it.
     fn fill(&mut self, key: u32, stream: StreamKey, touched: &mut Touched, put: impl FnOnce(&mut Inbox)) {
         let Some(http2) = self.upstreams.http2(key) else { return };
-        let index = http2.session.user(stream);
+        let index = ConnKey::from_number(http2.session.user(stream));
         match self.stream_mut(index, key).filter(|spoken| spoken.stream == Some(stream)) {
             Some(spoken) => put(&mut spoken.inbox),
             None => {
@@ -253,8 +254,8 @@ impl Exchanges {
     fn on_server_leaves(&mut self, key: u32, touched: &mut Touched) {
         let Some(http2) = self.upstreams.http2(key) else { return };
         http2.over = true;
-        let unprocessed: Vec<u32> = http2.session.users_if(|session, stream| session.is_unprocessed(stream));
-        for index in unprocessed {
+        let unprocessed = http2.session.users_if(|session, stream| session.is_unprocessed(stream));
+        for index in unprocessed.into_iter().map(ConnKey::from_number) {
             if let Some(spoken) = self.stream_mut(index, key) {
                 spoken.inbox.fail(Cause::Unprocessed, "it leaves (GOAWAY)");
                 touched.push(index);
@@ -290,11 +291,9 @@ impl Exchanges {
                 // What it has said before it closed may still be there to read: that says more.
                 Err(error) => return self.end_http2(key, Cause::Lost, &error.to_string()),
             }
-            let Some(stream) = self.upstreams.http2(key).and_then(|http2| http2.session.next_writable())
-            else {
-                break;
-            };
-            let index = self.upstreams.http2(key).map_or(0, |http2| http2.session.user(stream));
+            let Some(http2) = self.upstreams.http2(key) else { break };
+            let Some(stream) = http2.session.next_writable() else { break };
+            let index = ConnKey::from_number(http2.session.user(stream));
             if self.stream_mut(index, key).is_some() {
                 self.pass_request(index);
             }

@@ -9,6 +9,7 @@ use super::Exchanges;
 use super::ask::{Copied, head_of};
 use crate::connection::body::RequestBody;
 use crate::connection::gated::Gated;
+use crate::keys::ConnKey;
 use maitred_config::Mirror;
 use maitred_policy::target::Target;
 
@@ -19,7 +20,7 @@ impl Exchanges {
     /// Sends a copy of a request, with this body, to a pool, if there may be one more. False if there is none.
     pub(crate) fn send_copy(
         &mut self,
-        index: u32,
+        index: ConnKey,
         (request, judged): (&Request<'_, '_>, (Target<'_>, &[u8])),
         body: &[u8],
         mirror: &Mirror,

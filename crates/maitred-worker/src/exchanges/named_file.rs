@@ -10,6 +10,7 @@ use super::Exchanges;
 use crate::agenda::Next;
 use crate::connection::incoming::Incoming;
 use crate::connection::retry::RetryState;
+use crate::keys::ConnKey;
 use crate::upstream::{Attempt, Source};
 use maitred_files::exchange::named_file::{Name, NamedFile};
 use maitred_files::exchange::{Decision, Routed};
@@ -18,7 +19,7 @@ use maitred_policy::route::Choice;
 
 impl Exchanges {
     /// The response of the upstream names a file: the upstream is let go, and the request goes on with the file.
-    pub(crate) fn answer_with_named_file(&mut self, index: u32) {
+    pub(crate) fn answer_with_named_file(&mut self, index: ConnKey) {
         self.note_response(index);
         let Some(mut attempt) = self.take_attempt(index) else { return };
         let named = attempt.named.take();
@@ -29,7 +30,7 @@ impl Exchanges {
             self.note_unknown(&named);
             return self.refuse_kept(index, 502, &[]);
         };
-        let secure = self.connections[index as usize].secure;
+        let secure = self.connections[index].secure;
         let exchange = self.exchange(index);
         exchange.routed = Some(Routed { decision: Decision::Route(Choice::NamedFile(set)), plan });
         exchange.path = Some(path.into());
@@ -42,7 +43,7 @@ impl Exchanges {
     }
 
     /// The rest of its response is not read. A connection to a server is kept if there is none.
-    fn let_go_of_namer(&mut self, index: u32, mut attempt: Attempt) {
+    fn let_go_of_namer(&mut self, index: ConnKey, mut attempt: Attempt) {
         let keep = attempt.keep;
         let whole = attempt.is_answered() && attempt.is_done();
         match attempt.source() {

@@ -28,6 +28,7 @@ use maitred_sys::delivery::{self, Sending};
 use super::Exchanges;
 use crate::connection::State;
 use crate::handoff::RELAY_BIT;
+use crate::keys::ConnKey;
 use crate::origin;
 use crate::processes::lost::Sent;
 use crate::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
@@ -36,20 +37,20 @@ use crate::upstream::failure::Cause;
 
 impl Exchanges {
     /// Whether `request_total_timeout` is over.
-    pub(crate) fn is_past_total(&self, index: u32) -> bool {
+    pub(crate) fn is_past_total(&self, index: ConnKey) -> bool {
         self.total_due(index).is_some_and(|due| due <= self.clock.now)
     }
 
     /// Whether the time that a call of gRPC has is over.
-    pub(crate) fn is_past_deadline(&self, index: u32) -> bool {
+    pub(crate) fn is_past_deadline(&self, index: ConnKey) -> bool {
         self.attempt_of(index).and_then(Attempt::deadline).is_some_and(|due| due <= self.clock.now)
     }
 
     /// Whether the deadline of a request was put off since it was set: something has come, or could not be taken. Then it is set
     /// anew.
-    pub(crate) fn is_put_off(&mut self, index: u32) -> bool {
+    pub(crate) fn is_put_off(&mut self, index: ConnKey) -> bool {
         let now = self.clock.now;
-        let due = match self.connections[index as usize].state {
+        let due = match self.connections[index].state {
             State::HandedOff { .. } => self.direct_due(index),
             State::Upstream(_) => self.upstream_due(index).filter(|_| !self.is_held_by_client(index)),
             _ => None,
@@ -60,16 +61,16 @@ impl Exchanges {
     }
 
     /// Whether something of the response waits for the client.
-    pub(crate) fn is_held_by_client(&self, index: u32) -> bool {
+    pub(crate) fn is_held_by_client(&self, index: ConnKey) -> bool {
         self.has_output(index)
             || self.exchange_of(index).is_some_and(|exchange| !exchange.outgoing.segments.is_empty())
     }
 
     /// When the process that writes to the client's own socket has been silent for too long, by the times that the kernel keeps;
     /// `None` if that time is over already.
-    fn direct_due(&self, index: u32) -> Option<Instant> {
+    fn direct_due(&self, index: ConnKey) -> Option<Instant> {
         let now = self.clock.now;
-        let connection = self.connections.get(index as usize)?;
+        let connection = self.connections.get(index)?;
         let exchange = connection.exchange.as_deref()?;
         if exchange.dispatch.overdue {
             return None;
@@ -97,7 +98,7 @@ impl Exchanges {
     }
 
     /// The deadline of a request whose process writes to the client's own socket.
-    pub(crate) fn on_request_timeout(&mut self, index: u32, key: usize, request: u32) {
+    pub(crate) fn on_request_timeout(&mut self, index: ConnKey, key: usize, request: u32) {
         if self.exchange(index).dispatch.overdue {
             return self.end_direct(index);
         }
@@ -114,7 +115,7 @@ impl Exchanges {
         if self.is_unread(key, request) {
             return;
         }
-        self.give_notice(index, key, (request, index));
+        self.give_notice(index, key, (request, index.number()));
         // A process that is ended should have exited by then. If it has not, it still has the socket.
         self.arm_in(index, CANCEL_TIMEOUT);
     }
@@ -130,7 +131,7 @@ impl Exchanges {
     }
 
     /// A request is overdue: its process gets CANCEL, or is ended if it has a capacity of 1. True if the process goes on.
-    pub(crate) fn give_notice(&mut self, index: u32, key: usize, (request, number): (u32, u32)) -> bool {
+    pub(crate) fn give_notice(&mut self, index: ConnKey, key: usize, (request, number): (u32, u32)) -> bool {
         let shared = self.shared;
         let (now, total) = (self.clock.now, self.is_past_total(index));
         let why =
@@ -164,8 +165,8 @@ impl Exchanges {
     /// The process has not come to an end with an overdue request on the client's own socket. If nothing has left by that socket,
     /// the client gets an answer from here, and the next write of the process finds the socket shut down. If the process writes
     /// at this very moment, although it had CANCEL for [`CANCEL_TIMEOUT`], only this client gets a broken response.
-    fn end_direct(&mut self, index: u32) {
-        let State::HandedOff { channel, request, .. } = self.connections[index as usize].state else {
+    fn end_direct(&mut self, index: ConnKey) {
+        let State::HandedOff { channel, request, .. } = self.connections[index].state else {
             return;
         };
         let written = !self.is_untouched(index);
@@ -176,7 +177,7 @@ impl Exchanges {
     }
 
     /// The same through a relay, which is shut down at once.
-    pub(crate) fn end_relayed(&mut self, index: u32) {
+    pub(crate) fn end_relayed(&mut self, index: ConnKey) {
         if let Some(relay) = self.relay_of(index) {
             self.shut_down_relay(RELAY_BIT | relay);
         }

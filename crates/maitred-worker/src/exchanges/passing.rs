@@ -24,6 +24,7 @@ use crate::connection::State;
 use crate::connection::incoming::Incoming;
 use crate::connection::rates::body_deadline;
 use crate::connection::wire::Received;
+use crate::keys::ConnKey;
 use crate::upstream::failure::Cause;
 use crate::upstream::passing::{Framed, Passing, Took};
 use crate::upstream::{By, Source};
@@ -46,12 +47,12 @@ enum Taken {
 
 impl Exchanges {
     /// Whether the body of the request at hand goes to its server while it comes.
-    pub(crate) fn passes_body(&self, index: u32) -> bool {
+    pub(crate) fn passes_body(&self, index: ConnKey) -> bool {
         self.exchange_of(index).is_some_and(|exchange| exchange.body.incoming.is_passed())
     }
 
     /// Sends what the upstream takes of the request, and what can be had of a body that is still to come.
-    pub(crate) fn pass_request(&mut self, index: u32) {
+    pub(crate) fn pass_request(&mut self, index: ConnKey) {
         for _ in 0..READS_PER_TURN {
             match self.source_of(index) {
                 Some(Source::Server(_)) => self.send_request(index),
@@ -73,10 +74,10 @@ impl Exchanges {
 
     /// Sends what a relay, or the socketpair to another thread, takes of the body. A reader that takes nothing any more is no
     /// failure: it may have answered before it had all.
-    fn send_passing(&mut self, index: u32) {
+    fn send_passing(&mut self, index: ConnKey) {
         let now = self.clock.now;
         let clients = &mut self.processes.clients;
-        let Some(connection) = clients.connections.get_mut(index as usize) else { return };
+        let Some(connection) = clients.connections.get_mut(index) else { return };
         let Some(attempt) = connection.attempt_mut().filter(|attempt| !attempt.filter.switched()) else {
             return;
         };
@@ -102,7 +103,7 @@ impl Exchanges {
     }
 
     /// Whether the upstream takes more of the body than it has.
-    fn takes_body(&self, index: u32) -> bool {
+    fn takes_body(&self, index: ConnKey) -> bool {
         let Some(attempt) = self.attempt_of(index) else { return false };
         let takes = match &attempt.by {
             By::Server(call) => call.is_sent() && self.upstreams.is_connected(attempt.key),
@@ -116,21 +117,21 @@ impl Exchanges {
 
     /// Whether nothing happens because the client sends nothing of its body. A 100 (Continue) is no beginning of the response: it
     /// asks for the body.
-    pub(crate) fn waits_for_body(&self, index: u32) -> bool {
+    pub(crate) fn waits_for_body(&self, index: ConnKey) -> bool {
         self.takes_body(index) && self.attempt_of(index).is_some_and(|attempt| !attempt.filter.head_written())
     }
 
     /// By when more of the body has to be there.
-    pub(crate) fn body_due(&self, index: u32) -> Option<Instant> {
+    pub(crate) fn body_due(&self, index: ConnKey) -> Option<Instant> {
         let since = self.attempt_of(index)?.heard_at;
         let own = self.overrides(index).map(|overrides| overrides.limits).unwrap_or_default();
         let pace = self.exchange_of(index)?.body.incoming.current_pace()?;
-        let began = self.connections.get(index as usize)?.began;
+        let began = self.connections.get(index)?.began;
         Some(body_deadline((&self.shared.start.config.limits, &own), began, &pace, since))
     }
 
     /// The client is not read for now: that time does not count against it.
-    fn pause_passing(&mut self, index: u32) {
+    fn pause_passing(&mut self, index: ConnKey) {
         let now = self.clock.now;
         if let Some(coming) = self.exchange(index).body.incoming.coming_mut() {
             coming.pace(now).pause(now);
@@ -138,7 +139,7 @@ impl Exchanges {
     }
 
     /// Reads once from the client. True if there is something for the server.
-    fn read_body(&mut self, index: u32) -> bool {
+    fn read_body(&mut self, index: ConnKey) -> bool {
         let now = self.clock.now;
         if let Some(coming) = self.exchange(index).body.incoming.coming_mut() {
             coming.pace(now).go_on(now);
@@ -171,8 +172,8 @@ impl Exchanges {
     }
 
     /// What has come: what was received before comes first.
-    fn receive_body(&mut self, index: u32, rx: &mut Vec<u8>) -> Received {
-        let connection = &mut self.connections[index as usize];
+    fn receive_body(&mut self, index: ConnKey, rx: &mut Vec<u8>) -> Received {
+        let connection = &mut self.connections[index];
         if connection.is_stream() {
             return self.receive(index, rx);
         }
@@ -186,15 +187,15 @@ impl Exchanges {
             return Received::Nothing;
         }
         let received = self.receive(index, rx);
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         connection.readable = matches!(received, Received::Bytes { more: true });
         connection.ended |= received == Received::End;
         received
     }
 
     /// Frames a piece for the server; what comes behind the body stays with the connection.
-    fn take_piece(&mut self, index: u32, bytes: &[u8], told: bool) -> Taken {
-        let connection = &mut *self.connections[index as usize];
+    fn take_piece(&mut self, index: ConnKey, bytes: &[u8], told: bool) -> Taken {
+        let connection = &mut *self.connections[index];
         let (State::Upstream(attempt), Some(exchange)) =
             (&mut connection.state, connection.exchange.as_deref_mut())
         else {
@@ -218,7 +219,7 @@ impl Exchanges {
     }
 
     /// All of the body has been read.
-    fn end_passing(&mut self, index: u32) {
+    fn end_passing(&mut self, index: ConnKey) {
         let exchange = self.exchange(index);
         if let Some(trailers) = exchange.body.incoming.trailers() {
             exchange.body.trailers = Some(trailers);
@@ -233,14 +234,14 @@ impl Exchanges {
         let trailers = trailers.filter(|trailers| !bounded || are_within_protocol(trailers));
         let passing = self.attempt_mut(index).and_then(|attempt| attempt.passing.as_deref_mut());
         passing.into_iter().for_each(|passing| passing.end(trailers.as_ref()));
-        if self.connections[index as usize].hung_up {
+        if self.connections[index].hung_up {
             self.on_client_ended(index);
         }
     }
 
     /// The trailers of the request that go on.
     #[cold]
-    fn passed_trailers(&mut self, index: u32) -> Option<FieldLines> {
+    fn passed_trailers(&mut self, index: ConnKey) -> Option<FieldLines> {
         let pool = self.exchange(index).dispatch.pool?;
         let settings = self.shared.start.config.pools.get(usize::from(pool))?;
         let head = std::mem::take(&mut self.exchange(index).head);
@@ -255,7 +256,7 @@ impl Exchanges {
     }
 
     /// What has come is no body, or too much of it.
-    fn refuse_passing(&mut self, index: u32, reject: Reject) {
+    fn refuse_passing(&mut self, index: ConnKey, reject: Reject) {
         self.note_refusal(index, reject);
         match self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
             true => self.abort(index),
@@ -264,7 +265,7 @@ impl Exchanges {
     }
 
     /// The body of the request that goes through this relay comes behind it.
-    pub(crate) fn start_relay_body(&mut self, index: u32, relay: u32, framing: Framing) {
+    pub(crate) fn start_relay_body(&mut self, index: ConnKey, relay: u32, framing: Framing) {
         if let Some(attempt) = self.attempt_mut(index) {
             attempt.passing = Some(Passing::new(Framed::of(framing), false));
         }
@@ -278,10 +279,10 @@ impl Exchanges {
     }
 
     /// Begins with a body that has yet to come, once its request is with an upstream.
-    pub(crate) fn start_passing(&mut self, index: u32) {
+    pub(crate) fn start_passing(&mut self, index: ConnKey) {
         if self.attempt_of(index).is_some_and(|attempt| attempt.passing.is_some()) {
             // What has come of it makes no further edge.
-            self.connections[index as usize].readable = true;
+            self.connections[index].readable = true;
             self.look_again(index);
         }
     }

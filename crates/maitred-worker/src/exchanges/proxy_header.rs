@@ -9,6 +9,7 @@ use maitred_http::request::Request;
 
 use super::Exchanges;
 use crate::connection::wire::Wire;
+use crate::keys::ConnKey;
 use crate::origin::Client;
 use maitred_config::{Address, Pool};
 
@@ -16,12 +17,12 @@ impl Exchanges {
     /// The header for a request, if its pool wants one.
     pub(super) fn proxy_header(
         &self,
-        index: u32,
+        index: ConnKey,
         settings: &Pool,
         request: &Request<'_, '_>,
     ) -> Option<Arc<[u8]>> {
         let version = settings.external.proxy_protocol?.version();
-        let peer = self.connections[index as usize].peer();
+        let peer = self.connections[index].peer();
         let client = Client::of(request, &peer, &self.shared.start.config.server.trusted_proxies);
         let passed = match client.remote.address {
             Some(source) => {
@@ -36,12 +37,12 @@ impl Exchanges {
     }
 
     /// The address that the client of a request has connected to: of its own socket, or where its listener is bound.
-    fn local_address(&self, index: u32) -> Option<SocketAddr> {
-        let mut connection = self.connections.get(index as usize)?;
+    fn local_address(&self, index: ConnKey) -> Option<SocketAddr> {
+        let mut connection = self.connections.get(index)?;
         let arrival = self.arrival(index);
         if let Wire::Stream { session, .. } = connection.wire {
             let carrier = self.sessions.get(session as usize)?.index;
-            connection = self.connections.get(carrier as usize)?;
+            connection = self.connections.get(carrier)?;
         }
         let own = connection.socket.as_ref().and_then(|socket| rustix::net::getsockname(socket).ok());
         let own = own.and_then(|own| SocketAddr::try_from(own).ok());

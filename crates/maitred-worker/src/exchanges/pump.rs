@@ -11,6 +11,7 @@ use crate::connection::After;
 use crate::connection::outgoing::Outgoing;
 use crate::connection::retry::RetryState;
 use crate::connection::wire::{Sent, Then};
+use crate::keys::ConnKey;
 use crate::upstream::failure::Cause;
 use crate::upstream::server::{Call, Dialect};
 use crate::upstream::{Attempt, By, Read, Source};
@@ -22,7 +23,7 @@ const MOVED_PER_TURN: usize = 512 * 1024;
 
 impl Exchanges {
     /// Moves what there is from the upstream to the client.
-    pub(crate) fn pump_to_client(&mut self, index: u32) {
+    pub(crate) fn pump_to_client(&mut self, index: ConnKey) {
         if self.is_past_all_bounds(index) {
             let source = self.source_of(index);
             self.end_past_bounds(index);
@@ -70,7 +71,7 @@ impl Exchanges {
     }
 
     /// Sends what is left of what was read before.
-    fn send_what_is_left(&mut self, index: u32) -> Left {
+    fn send_what_is_left(&mut self, index: ConnKey) -> Left {
         // The rest that TLS had may have been sent since.
         let counted = self.exchange_of(index).is_some_and(|exchange| exchange.outgoing.unsent.is_some());
         let held = self.has_output(index) || counted;
@@ -100,12 +101,12 @@ impl Exchanges {
     }
 
     /// Whether nothing more belongs to the response, and nothing else can come in its place.
-    fn is_answered(&self, index: u32) -> bool {
+    fn is_answered(&self, index: ConnKey) -> bool {
         self.attempt_of(index).is_some_and(Attempt::is_answered)
     }
 
     /// Something of the response has come, or could have come.
-    pub(crate) fn note_heard(&mut self, index: u32) {
+    pub(crate) fn note_heard(&mut self, index: ConnKey) {
         let now = self.clock.now;
         if let Some(attempt) = self.attempt_mut(index) {
             attempt.note_heard(now);
@@ -113,7 +114,7 @@ impl Exchanges {
     }
 
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
-    fn read_source(&mut self, index: u32, source: Source, moved: &mut usize) -> Read {
+    fn read_source(&mut self, index: ConnKey, source: Source, moved: &mut usize) -> Read {
         if let Source::Server(key) = source
             && self.attempt_of(index).is_some_and(Attempt::speaks_http2)
         {
@@ -151,7 +152,7 @@ impl Exchanges {
 
     /// A FastCGI application whose response is complete waits until its connection ends. So that is shut down at once, and not
     /// when the client has everything.
-    fn let_go_of(&mut self, index: u32, source: Source) {
+    fn let_go_of(&mut self, index: ConnKey, source: Source) {
         let Source::Server(key) = source else { return };
         let is_over = |by: &By| match by {
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
@@ -168,7 +169,7 @@ impl Exchanges {
     }
 
     /// Has bytes of the upstream checked by the filter, and sends what the filter made of them.
-    pub(crate) fn pass_on(&mut self, index: u32, input: &[u8]) -> Result<(), (Cause, String)> {
+    pub(crate) fn pass_on(&mut self, index: ConnKey, input: &[u8]) -> Result<(), (Cause, String)> {
         let (now, ends) = (self.clock.now, self.ends_soon(index));
         let Some(attempt) = self.attempt_mut(index) else { return Ok(()) };
         let (headless, switched) = (!attempt.filter.head_written(), attempt.filter.switched());
@@ -177,7 +178,7 @@ impl Exchanges {
         if headless && ends {
             attempt.filter.say_close();
         }
-        if begins && let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+        if begins && let Some(exchange) = self.connections[index].exchange.as_deref_mut() {
             exchange.dispatch.served.began_us = exchange.dispatch.given_for_us(now).max(1);
         }
         let result = self.encode_attempt(index, |attempt, writer, log| {
@@ -208,7 +209,7 @@ impl Exchanges {
     }
 
     /// The upstream pauses: what an encoder has of its response goes to the client, which may wait for just that.
-    fn pass_on_held(&mut self, index: u32) -> Result<(), (Cause, String)> {
+    fn pass_on_held(&mut self, index: ConnKey) -> Result<(), (Cause, String)> {
         if !self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.holds_content()) {
             return Ok(());
         }
@@ -223,7 +224,7 @@ impl Exchanges {
     /// Has something written to the client by the attempt, if there is one.
     fn encode_attempt(
         &mut self,
-        index: u32,
+        index: ConnKey,
         write: impl FnOnce(
             &mut Attempt,
             &mut ResponseWriter<'_>,
@@ -238,14 +239,14 @@ impl Exchanges {
     }
 
     /// Sends what was written at once, as far as it goes, behind what waits already.
-    pub(crate) fn send_encoded(&mut self, index: u32) {
+    pub(crate) fn send_encoded(&mut self, index: ConnKey) {
         let mut tx = std::mem::take(&mut self.buffers.tx);
         self.send_now(index, &tx);
         tx.clear();
         self.buffers.tx = tx;
     }
 
-    fn send_now(&mut self, index: u32, bytes: &[u8]) {
+    fn send_now(&mut self, index: ConnKey, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -263,7 +264,7 @@ impl Exchanges {
     }
 
     /// Nothing more is there for now. True if there is more to send.
-    fn on_drained(&mut self, index: u32, source: Source) -> bool {
+    fn on_drained(&mut self, index: ConnKey, source: Source) -> bool {
         match source {
             Source::Relay(_) => self.end_relay(index),
             Source::Server(_) | Source::Thread(_) | Source::Fill => {
@@ -274,7 +275,7 @@ impl Exchanges {
     }
 
     /// The upstream has finished sending. True if there is more to send to the client.
-    fn on_ended(&mut self, index: u32, source: Source) -> bool {
+    fn on_ended(&mut self, index: ConnKey, source: Source) -> bool {
         debug_assert!(!matches!(source, Source::Relay(_)), "what a process has ended, DONE says");
         // A filter that has received nothing is used again for the retry.
         let begun = self.attempt_of(index).is_some_and(|attempt| attempt.begun);
@@ -288,7 +289,7 @@ impl Exchanges {
     }
 
     /// Nothing follows: the response is whole, or has failed. True in the first case.
-    pub(crate) fn end_of_stream(&mut self, index: u32) -> bool {
+    pub(crate) fn end_of_stream(&mut self, index: ConnKey) -> bool {
         let ended = self.encode_attempt(index, |attempt, writer, log| attempt.end(writer, log));
         self.send_encoded(index);
         if let Err((cause, why)) = ended {
@@ -299,7 +300,7 @@ impl Exchanges {
     }
 
     /// Waits for the upstream, because the client has all that there was.
-    pub(crate) fn wait_for_upstream(&mut self, index: u32) {
+    pub(crate) fn wait_for_upstream(&mut self, index: ConnKey) {
         if self.has_output(index) {
             return;
         }
@@ -316,20 +317,20 @@ impl Exchanges {
     }
 
     /// Whether the time of the upstream is over, even if it goes on sending.
-    fn is_past_all_bounds(&self, index: u32) -> bool {
+    fn is_past_all_bounds(&self, index: ConnKey) -> bool {
         let bounded = self.exchange_of(index).is_some_and(|exchange| exchange.dispatch.overdue);
         (bounded || self.is_past_total(index) || self.is_past_deadline(index))
             && self.upstream_due(index).is_some_and(|due| due <= self.clock.now)
     }
 
-    fn end_past_bounds(&mut self, index: u32) {
+    fn end_past_bounds(&mut self, index: ConnKey) {
         self.row.timeouts.add(1);
         self.on_upstream_timeout(index);
     }
 
     /// The whole response is out. Once the upstream has reported the end as well, it is free, and the client's connection goes
     /// on.
-    pub(crate) fn settle_upstream(&mut self, index: u32, source: Source) {
+    pub(crate) fn settle_upstream(&mut self, index: ConnKey, source: Source) {
         if !self.attempt_of(index).is_some_and(Attempt::is_done) {
             return;
         }

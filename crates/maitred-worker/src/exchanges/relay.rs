@@ -16,6 +16,7 @@ use super::Exchanges;
 use crate::connection::State;
 use crate::connection::outgoing::Outgoing;
 use crate::handoff::{RELAY_BIT, Relay};
+use crate::keys::ConnKey;
 use crate::processes::reasons::CANCEL_TIMEOUT;
 use crate::token::Token;
 use crate::upstream::failure::Cause;
@@ -47,7 +48,14 @@ impl Exchanges {
     }
 
     /// The response of the connection at `index` will come through this relay.
-    pub(crate) fn start_relay(&mut self, index: u32, relay: u32, handed: Handed, filter: Filter, keep: bool) {
+    pub(crate) fn start_relay(
+        &mut self,
+        index: ConnKey,
+        relay: u32,
+        handed: Handed,
+        filter: Filter,
+        keep: bool,
+    ) {
         let now = self.clock.now;
         let found = &mut self.pools.relays[relay as usize];
         found.index = Some(index);
@@ -112,7 +120,7 @@ impl Exchanges {
     }
 
     /// Key of the relay that the connection waits for.
-    pub(crate) fn relay_of(&self, index: u32) -> Option<u32> {
+    pub(crate) fn relay_of(&self, index: ConnKey) -> Option<u32> {
         match self.source_of(index)? {
             Source::Relay(relay) => Some(relay),
             _ => None,
@@ -122,7 +130,7 @@ impl Exchanges {
     /// Reads once.
     pub(crate) fn receive_from_relay(
         &mut self,
-        index: u32,
+        index: ConnKey,
         relay: u32,
         rx: &mut Vec<u8>,
     ) -> Result<Read, (Cause, String)> {
@@ -153,7 +161,7 @@ impl Exchanges {
     }
 
     /// Nothing more is in the relay. With DONE, the tail follows, and then the end. True if there is more to send.
-    pub(crate) fn end_relay(&mut self, index: u32) -> bool {
+    pub(crate) fn end_relay(&mut self, index: ConnKey) -> bool {
         if self.is_tunnel(index) {
             return self.wait_for_far_end(index);
         }
@@ -183,7 +191,7 @@ impl Exchanges {
     }
 
     /// Sends what the process has returned. False if it was no part of a response.
-    fn pass_tail(&mut self, index: u32, bytes: &[u8]) -> bool {
+    fn pass_tail(&mut self, index: ConnKey, bytes: &[u8]) -> bool {
         let passed = self.pass_on(index, bytes);
         if let Err((cause, why)) = &passed {
             self.fail_upstream(index, *cause, why);
@@ -193,7 +201,7 @@ impl Exchanges {
 
     /// A file in the tail goes to the client as it is, if the response's length was announced. Otherwise it holds framing
     /// of the application's own (chunks, or the rest of a head), and is read piece by piece.
-    fn tail_file(&mut self, index: u32, file: Segment) -> bool {
+    fn tail_file(&mut self, index: ConnKey, file: Segment) -> bool {
         let Some(attempt) = self.attempt_mut(index) else { return false };
         let Segment::File { file: source, offset, end } = file else { return false };
         let bytes = end.saturating_sub(offset);
@@ -302,7 +310,7 @@ impl Exchanges {
     }
 
     /// Logs what an application has done wrong. A process that has ended counts as lost.
-    pub(crate) fn note_failed_relay(&mut self, index: u32, cause: Cause, why: &str) -> Cause {
+    pub(crate) fn note_failed_relay(&mut self, index: ConnKey, cause: Cause, why: &str) -> Cause {
         let Some(handed) = self.attempt_of(index).and_then(Attempt::handed) else { return cause };
         let (channel, lost) = (handed.request.0, handed.lost);
         let id = self.pools.channels.get(channel as usize).map(|channel| channel.id);
@@ -314,7 +322,7 @@ impl Exchanges {
     }
 
     /// Either the client takes nothing, or the application sends nothing, or its time is over.
-    pub(crate) fn on_relay_timeout(&mut self, index: u32, relay: u32) {
+    pub(crate) fn on_relay_timeout(&mut self, index: ConnKey, relay: u32) {
         let bounded = self.exchange(index).dispatch.overdue || self.is_past_total(index);
         let waits_for_client = self.is_held_by_client(index);
         let (detached, tunnel, overdue) =
@@ -353,7 +361,7 @@ impl Exchanges {
     }
 
     /// Ends a response that comes through a relay, and for whose rest there is no room.
-    pub(crate) fn end_short(&mut self, index: u32) {
+    pub(crate) fn end_short(&mut self, index: ConnKey) {
         match self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
             true => self.abort(index),
             false => self.refuse_upstream(index, 503),
@@ -361,8 +369,8 @@ impl Exchanges {
     }
 
     /// A file that a process has returned is shorter than announced, or cannot be read.
-    pub(crate) fn break_off_file(&mut self, index: u32) {
-        match self.connections[index as usize].state {
+    pub(crate) fn break_off_file(&mut self, index: ConnKey) {
+        match self.connections[index].state {
             State::Upstream(_) => {
                 self.row.files_broken.add(1);
                 self.fail_upstream(

@@ -27,6 +27,7 @@ use crate::connection::refusal::fields_of;
 use crate::connection::tls::TlsLookup;
 use crate::forward::may_be_informed;
 use crate::inbox::ConnectionTransfer;
+use crate::keys::ConnKey;
 use crate::upstream::failure::Cause;
 use crate::upstream::passing::{Framed, Passing};
 use crate::upstream::remote_thread::{Heard, Remote, RemoteRequest, TIMEOUT};
@@ -38,7 +39,7 @@ const MARGIN: Duration = Duration::from_millis(250);
 
 impl Exchanges {
     /// Sends the request that a connection keeps to another thread, whose pool of this index shall answer it.
-    pub(crate) fn send_to_thread(&mut self, index: u32, pool: u16, thread: usize) {
+    pub(crate) fn send_to_thread(&mut self, index: ConnKey, pool: u16, thread: usize) {
         if self.try_send_to_thread(index, pool, thread).is_none() {
             self.enter(index, State::Head);
             self.name_for_pool(index, usize::from(pool));
@@ -47,7 +48,7 @@ impl Exchanges {
     }
 
     /// `None` if no socketpair can be made. Both ends of the pair are counted as long as the near one is there.
-    fn try_send_to_thread(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
+    fn try_send_to_thread(&mut self, index: ConnKey, pool: u16, thread: usize) -> Option<()> {
         let held = self.shared.descriptors.take(2)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
@@ -72,7 +73,7 @@ impl Exchanges {
             let decoder = Decoder::new(Framing::Chunked, u64::MAX);
             sent.body.incoming = Incoming::Passed(Coming::new(decoder, request.framing));
         }
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let (address, listen) = (connection.remote.address, connection.listen);
         let transfer = ConnectionTransfer::of_request(far, address, listen, sent);
         let now = self.clock.now;
@@ -96,12 +97,12 @@ impl Exchanges {
     /// What the other thread needs besides the request.
     pub(super) fn remote_request(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         settings: &Pool,
         request_id: u128,
     ) -> RemoteRequest {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let mut fields = Vec::new();
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         lookup.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
@@ -129,7 +130,7 @@ impl Exchanges {
 
     /// Logs that another thread gave no answer, or only a part of one: it has lost the request with a process. `None` if the
     /// client had gone before.
-    pub(crate) fn note_failed_thread(&mut self, index: u32, cause: Cause, why: &str) -> Option<Cause> {
+    pub(crate) fn note_failed_thread(&mut self, index: ConnKey, cause: Cause, why: &str) -> Option<Cause> {
         let attempt = self.attempt_of(index)?;
         let (heard_at, written) = (attempt.heard_at, attempt.filter.head_written());
         let (past_total, now) = (self.is_past_total(index), self.clock.now);

@@ -4,18 +4,19 @@ use super::Exchanges;
 use crate::connection::State;
 use crate::entry::Entry;
 use crate::foreign;
+use crate::keys::ConnKey;
 
 impl Exchanges {
     /// Takes a connection out of everything that refers to it: queue, upstream, counts, timers. The socket closes when the
     /// value is dropped.
-    pub(crate) fn remove(&mut self, index: u32) -> Option<Entry> {
-        if !self.connections.contains(index as usize) {
+    pub(crate) fn remove(&mut self, index: ConnKey) -> Option<Entry> {
+        if !self.connections.contains(index) {
             return None;
         }
-        if let State::HandedOff { channel, request, .. } = self.connections[index as usize].state {
+        if let State::HandedOff { channel, request, .. } = self.connections[index].state {
             self.orphan_request(channel as usize, request);
         }
-        if self.connections[index as usize].shared {
+        if self.connections[index].shared {
             self.forget(index);
             if let Some(socket) = self.socket(index) {
                 // The option belongs to the open socket, and an application may have set it: a close with unsent bytes would wait
@@ -29,7 +30,7 @@ impl Exchanges {
         self.forget_unsent(index);
         self.leave_queue(index);
         self.leave_upstream(index);
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let (session, wire) = (connection.session(), connection.wire);
         self.end_session(session);
         self.release_stream(wire);
@@ -37,7 +38,7 @@ impl Exchanges {
         self.enter(index, State::Linger);
         self.row.lingering.sub(1);
         self.wheel.disarm(index);
-        let mut connection = self.connections.remove(index as usize);
+        let mut connection = self.connections.remove(index);
         if connection.counted {
             self.uncount(connection.remote.address);
         }
@@ -57,7 +58,7 @@ impl Exchanges {
     }
 
     /// Closes a connection. An application process may hold a copy of the socket, so closing alone would not end it.
-    pub(crate) fn close(&mut self, index: u32) {
+    pub(crate) fn close(&mut self, index: ConnKey) {
         let Some(mut connection) = self.remove(index) else { return };
         match connection.socket.take() {
             Some(socket) if connection.is_foreign() => foreign::close(socket),

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Exchanges;
+use crate::keys::ConnKey;
 use crate::upstream::server::Call;
 use crate::upstream::{Attempt, By};
 use maitred_config::Retry;
@@ -32,7 +33,7 @@ impl Exchanges {
     }
 
     /// Takes one retry from the budget of the request's pool. False if there is none left.
-    pub(crate) fn takes_retry(&mut self, index: u32) -> bool {
+    pub(crate) fn takes_retry(&mut self, index: ConnKey) -> bool {
         let now = self.clock.now;
         let Some(By::Server(call)) = self.attempt_of(index).map(|attempt| &attempt.by) else { return true };
         let pool = call.pool;

@@ -19,6 +19,7 @@ use crate::connection::wire::{Sent, Then, Wire};
 use crate::connection::{After, State};
 use crate::foreign;
 use crate::inbox::Message;
+use crate::keys::ConnKey;
 use crate::log_line::aborted_status;
 use maitred_base::passed::Reading;
 use maitred_base::residency::RESIDENT_FOR;
@@ -40,9 +41,9 @@ const DISK_RETRY: Duration = Duration::from_millis(5);
 impl Exchanges {
     /// Sends what the turn has joined in `tx`, and then does what is to follow: `after` for a connection whose last
     /// response this was, the segments of one that streams.
-    pub(crate) fn send_joined(&mut self, index: u32, after: Option<After>) {
+    pub(crate) fn send_joined(&mut self, index: ConnKey, after: Option<After>) {
         let (tx, cached) = (std::mem::take(&mut self.buffers.tx), self.buffers.tx_cached.take());
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let streams = connection.is(Phase::Writing);
         let then = match after {
             _ if streams => Then::More,
@@ -75,7 +76,7 @@ impl Exchanges {
         match finished {
             false => self.count_unsent(index),
             true => {
-                if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+                if let Some(exchange) = self.connections[index].exchange.as_deref_mut() {
                     exchange.dispatch.note_sent();
                 }
             }
@@ -97,7 +98,7 @@ impl Exchanges {
     }
 
     /// Sends as much as the socket takes of what is left of a response, within the turn's share.
-    pub(crate) fn on_writable(&mut self, index: u32) {
+    pub(crate) fn on_writable(&mut self, index: ConnKey) {
         match self.send_rest(index) {
             Sent::All => self.end_response(index),
             Sent::Share => self.look_again(index),
@@ -106,10 +107,10 @@ impl Exchanges {
         }
     }
 
-    pub(crate) fn send_rest(&mut self, index: u32) -> Sent {
+    pub(crate) fn send_rest(&mut self, index: ConnKey) -> Sent {
         let mut share = FILE_BYTES_PER_TURN;
         loop {
-            let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
+            let Some(exchange) = self.connections[index].exchange.as_deref_mut() else {
                 return Sent::All;
             };
             if exchange.outgoing.awaits_disk {
@@ -148,8 +149,8 @@ impl Exchanges {
         }
     }
 
-    fn send_output(&mut self, index: u32) -> Sent {
-        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
+    fn send_output(&mut self, index: ConnKey) -> Sent {
+        let Some(exchange) = self.connections[index].exchange.as_deref_mut() else {
             return Sent::All;
         };
         let from = exchange.outgoing.sent;
@@ -171,8 +172,8 @@ impl Exchanges {
     }
 
     /// Sends the first segment, which is held elsewhere.
-    fn send_cached(&mut self, index: u32) -> Sent {
-        let Some(exchange) = self.connections[index as usize].exchange.as_deref() else { return Sent::All };
+    fn send_cached(&mut self, index: ConnKey) -> Sent {
+        let Some(exchange) = self.connections[index].exchange.as_deref() else { return Sent::All };
         let Some(Segment::Cached(cached)) = exchange.outgoing.segments.front() else { return Sent::All };
         let (cached, then) = (cached.clone(), self.then(index));
         match self.send(index, cached.bytes(), then) {
@@ -193,8 +194,8 @@ impl Exchanges {
     }
 
     /// What comes after the part that is in front: output, or with no output the first segment.
-    fn then(&self, index: u32) -> Then {
-        let connection = &self.connections[index as usize];
+    fn then(&self, index: ConnKey) -> Then {
+        let connection = &self.connections[index];
         let Some(exchange) = connection.exchange.as_deref() else { return Then::Perhaps };
         let segments = exchange.outgoing.behind_front();
         let ends = connection.is(Phase::Writing)
@@ -208,7 +209,7 @@ impl Exchanges {
     }
 
     /// Whether all that was taken from the output has left, too.
-    fn flush(&mut self, index: u32) -> Sent {
+    fn flush(&mut self, index: ConnKey) -> Sent {
         match self.is_flushed(index) {
             Ok(true) => Sent::All,
             Ok(false) | Err(Errno::AGAIN) => Sent::Waits,
@@ -217,8 +218,8 @@ impl Exchanges {
     }
 
     /// One piece of the file segment in front, once it is known to be in memory.
-    fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
-        let connection = &mut self.processes.clients.connections[index as usize];
+    fn send_file(&mut self, index: ConnKey, share: &mut u64) -> Sent {
+        let connection = &mut self.processes.clients.connections[index];
         let Some(exchange) = connection.exchange.as_deref_mut() else { return Sent::All };
         let Outgoing { segments, resident_until, resident_at, .. } = &mut *exchange.outgoing;
         let Some(Segment::File { file, offset, end }) = segments.front_mut() else { return Sent::All };
@@ -269,17 +270,16 @@ impl Exchanges {
     }
 
     /// Has a helper thread read what is missing; `Requests::on_disk_done` goes on.
-    fn ask_disk(&mut self, index: u32, file: &ServedFile, offset: u64, len: u64) -> Sent {
+    fn ask_disk(&mut self, index: ConnKey, file: &ServedFile, offset: u64, len: u64) -> Sent {
         let Ok(copy) = file.try_clone() else { return Sent::Broken };
         let job = DiskJob::Read { file: copy, offset, len };
         let submitted = match file.lane() {
             Some(lane) => {
-                let (inbox, serial) =
-                    (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+                let (inbox, connection) = (&self.shared.inboxes[self.number], self.id(index));
                 self.row.disk_waits.add(1);
                 lane.submit(Box::new(move || {
                     let result = job.run();
-                    inbox.send(Message::DiskDone { index, serial, result });
+                    inbox.send(Message::DiskDone { connection, result });
                 }))
             }
             None => self.submit(index, job),
@@ -297,11 +297,11 @@ impl Exchanges {
     }
 
     /// All helpers are busy and the queue is full. Submitting it again in each turn would keep this thread busy with nothing.
-    fn postpone(&mut self, index: u32) -> Sent {
+    fn postpone(&mut self, index: ConnKey) -> Sent {
         let now = self.clock.now;
-        let connection = &mut self.processes.clients.connections[index as usize];
-        if !std::mem::replace(&mut connection.again, true) {
-            self.processes.clients.load.postponed.push((index, connection.serial));
+        let connection = self.id(index);
+        if !std::mem::replace(&mut self.connections[index].again, true) {
+            self.load.postponed.push(connection);
             self.load.postponed_until.get_or_insert(now + DISK_RETRY);
         }
         self.wheel.disarm(index);
@@ -309,7 +309,7 @@ impl Exchanges {
     }
 
     /// The last byte of a response has left.
-    pub(crate) fn end_response(&mut self, index: u32) {
+    pub(crate) fn end_response(&mut self, index: ConnKey) {
         self.forget_unsent(index);
         self.log_kept(index, 0);
         let exchange = self.exchange(index);
@@ -334,7 +334,7 @@ impl Exchanges {
     }
 
     /// Does what follows a finished response.
-    pub(crate) fn finish(&mut self, index: u32, after: After) {
+    pub(crate) fn finish(&mut self, index: ConnKey, after: After) {
         match after {
             After::Keep => {
                 self.enter(index, State::Idle);
@@ -342,12 +342,10 @@ impl Exchanges {
                     self.follow_up(index, Next::Dismiss);
                 }
             }
-            _ if self.connections[index as usize].is_stream() => self.end_stream(index),
+            _ if self.connections[index].is_stream() => self.end_stream(index),
             // What still comes, be it only the end of a handshake, must not cause a reset.
             After::Close
-                if self.connections[index as usize].readable
-                    || self.has_input(index)
-                    || self.is_early(index) =>
+                if self.connections[index].readable || self.has_input(index) || self.is_early(index) =>
             {
                 self.linger(index);
             }
@@ -357,8 +355,8 @@ impl Exchanges {
     }
 
     /// Ends a connection in the middle of a response: its end shows the client that it is incomplete.
-    pub(crate) fn abort(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
+    pub(crate) fn abort(&mut self, index: ConnKey) {
+        let connection = &mut self.connections[index];
         let unsent = connection.exchange.as_deref().map_or(0, |exchange| exchange.outgoing.left());
         if let State::Upstream(attempt) = &connection.state {
             let body_bytes = attempt.filter.body_bytes();
@@ -372,8 +370,8 @@ impl Exchanges {
     /// Closes when nothing of a response is left. A TLS client gets `close_notify`, because without it the end may be an attack
     /// (RFC 8446 section 6.1). While the client has not acknowledged all of its responses it may still send, and what arrives at
     /// a closed socket causes a reset, by which the client loses the rest of a response (9112-9.6).
-    pub(crate) fn close_cleanly(&mut self, index: u32) {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn close_cleanly(&mut self, index: ConnKey) {
+        let connection = &self.connections[index];
         let may_send_on = !connection.ended && !connection.is(Phase::Linger);
         if may_send_on && self.socket(index).is_some_and(delivery::is_under_way) {
             return self.linger(index);
@@ -382,8 +380,8 @@ impl Exchanges {
     }
 
     /// The same, whatever the client has acknowledged.
-    pub(crate) fn close_at_once(&mut self, index: u32) {
-        if let Wire::Tls { session } = self.connections[index as usize].wire {
+    pub(crate) fn close_at_once(&mut self, index: ConnKey) {
+        if let Wire::Tls { session } = self.connections[index].wire {
             self.notify_close(index, session);
         }
         self.close(index);
@@ -391,25 +389,25 @@ impl Exchanges {
 
     /// The connection is of no use any more. A TLS alert may be on its way because of what was received, and closing at once
     /// could make the client lose it.
-    pub(crate) fn break_off(&mut self, index: u32) {
-        match self.connections[index as usize].wire {
+    pub(crate) fn break_off(&mut self, index: ConnKey) {
+        match self.connections[index].wire {
             Wire::Tls { .. } => self.linger(index),
             _ => self.close(index),
         }
     }
 
     /// Stops sending and drops what still comes, for a while.
-    pub(crate) fn linger(&mut self, index: u32) {
-        if self.connections[index as usize].is_stream() {
+    pub(crate) fn linger(&mut self, index: ConnKey) {
+        if self.connections[index].is_stream() {
             return self.end_stream(index);
         }
-        if self.connections[index as usize].ended {
+        if self.connections[index].ended {
             return self.close_cleanly(index);
         }
         if !self.shut_down_sending(index) {
             return self.close(index);
         }
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let session = connection.session();
         if let Some(exchange) = connection.exchange.take() {
             self.recycle(exchange);
@@ -426,7 +424,7 @@ impl Exchanges {
     }
 
     /// `linger_timeout` has passed; a client that still takes what was sent to it gets the same time again.
-    pub(crate) fn on_lingered(&mut self, index: u32) {
+    pub(crate) fn on_lingered(&mut self, index: ConnKey) {
         let timeout = self.shared.start.config.limits.linger_timeout;
         let takes =
             |socket| delivery::is_under_way(socket) && delivery::sending(socket, timeout) == Sending::Moves;
@@ -436,13 +434,13 @@ impl Exchanges {
         }
     }
 
-    pub(crate) fn on_lingering(&mut self, index: u32) {
+    pub(crate) fn on_lingering(&mut self, index: ConnKey) {
         let mut rx = self.buffers.rx.take();
         let mut gone = false;
         for read in 1..=LINGER_READS_PER_TURN {
             rx.clear();
             let Some(socket) = self.socket(index) else { break };
-            let received = match self.connections[index as usize].is_foreign() {
+            let received = match self.connections[index].is_foreign() {
                 true => foreign::receive(socket, &mut rx),
                 false => recv(socket, spare_capacity(&mut rx), RecvFlags::DONTWAIT).map(|(_, bytes)| bytes),
             };
@@ -463,8 +461,8 @@ impl Exchanges {
 
     /// Whether the client still takes what the kernel has of a response, if so slowly that there was no room for more, nor for
     /// what TLS has encrypted. Then `write_timeout` counts from when the last bytes left.
-    pub(crate) fn is_taken_slowly(&mut self, index: u32) -> bool {
-        let Some(connection) = self.connections.get(index as usize) else { return false };
+    pub(crate) fn is_taken_slowly(&mut self, index: ConnKey) -> bool {
+        let Some(connection) = self.connections.get(index) else { return false };
         let is_writing = match &connection.state {
             State::Writing => true,
             State::Upstream(_) => self.waits_for_client(index),
@@ -481,9 +479,9 @@ impl Exchanges {
 
     /// The client has not taken its response in time. A stream is reset with CANCEL (9113-7): its response is not needed any
     /// more, and INTERNAL_ERROR would mean a failure of the server.
-    pub(crate) fn abort_stalled(&mut self, index: u32) {
+    pub(crate) fn abort_stalled(&mut self, index: ConnKey) {
         if let Some(Wire::Stream { session, stream }) =
-            self.connections.get(index as usize).map(|connection| connection.wire)
+            self.connections.get(index).map(|connection| connection.wire)
             && let Some(http2) = self.sessions.get_mut(session as usize)
         {
             http2.session.cancel(StreamKey(stream));
@@ -492,8 +490,8 @@ impl Exchanges {
     }
 
     /// The response of a stream is complete.
-    pub(crate) fn end_stream(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
+    pub(crate) fn end_stream(&mut self, index: ConnKey) {
+        let connection = &mut self.connections[index];
         if let Wire::Stream { session, stream } = connection.wire {
             let trailers = connection
                 .exchange

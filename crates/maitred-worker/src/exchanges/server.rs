@@ -40,6 +40,7 @@ use rustix::net::sockopt;
 use super::Exchanges;
 use crate::connection::refusal::fields_of;
 use crate::handoff::client_of;
+use crate::keys::ConnKey;
 use crate::origin::{self, Client};
 use crate::proxy::{Choice, Failure, List, Server, Wish, key_of};
 use crate::step::{RequestInput, Step};
@@ -58,7 +59,7 @@ impl Exchanges {
     /// Passes a request on to a server of this pool. `None` if all have as many as they may have: it has to wait.
     pub(crate) fn proxy(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -85,7 +86,7 @@ impl Exchanges {
         let filter = Filter::new(self.wanted(index, request, keep, settings));
         let filter = filter.expecting(written.handshake.take());
         let (now, queue_us) = (self.clock.now, self.waited_us(index));
-        let hung_up = self.connections[index as usize].hung_up;
+        let hung_up = self.connections[index].hung_up;
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
         exchange.body.content.clear();
@@ -116,7 +117,7 @@ impl Exchanges {
 
     /// What a request says of its server, and a place there, if the pool's servers take a limited number each. `None`: they have
     /// none, or other requests wait for one.
-    fn claim_place(&mut self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<Claimed> {
+    fn claim_place(&mut self, index: ConnKey, pool: usize, request: &Request<'_, '_>) -> Option<Claimed> {
         let key = self.hash_of(index, pool, request);
         let pool = pool as u16;
         let mut claimed = Claimed { key, session: self.session_of(index, pool, request), held: None };
@@ -145,7 +146,7 @@ impl Exchanges {
     /// The status to answer with.
     fn write_request(
         &mut self,
-        index: u32,
+        index: ConnKey,
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -169,7 +170,7 @@ impl Exchanges {
     ///
     /// # Errors
     /// The status to answer with, and the attempt.
-    fn attempt(&mut self, index: u32, mut attempt: Box<Attempt>) -> Result<(), (u16, Box<Attempt>)> {
+    fn attempt(&mut self, index: ConnKey, mut attempt: Box<Attempt>) -> Result<(), (u16, Box<Attempt>)> {
         loop {
             let now = self.clock.now;
             attempt.renew(now);
@@ -258,7 +259,7 @@ impl Exchanges {
     }
 
     /// What a request is hashed by, if its pool does that.
-    fn hash_of(&self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<u64> {
+    fn hash_of(&self, index: ConnKey, pool: usize, request: &Request<'_, '_>) -> Option<u64> {
         let config = &self.shared.start.config;
         let balancing = &config.pools.get(pool)?.balancing;
         if balancing.balance != Balance::Hash {
@@ -282,7 +283,7 @@ impl Exchanges {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             return Some(key_of(text));
         }
-        let peer = self.connections[index as usize].peer();
+        let peer = self.connections[index].peer();
         let client = Client::of(request, &peer, &config.server.trusted_proxies);
         Some(client_of(client.remote.address?.ip()))
     }
@@ -316,7 +317,7 @@ impl Exchanges {
 
     /// Sends what the server takes of the request. A server that takes nothing any more shows when its response is read, or the
     /// lack of one: it may have answered before it had all.
-    pub(crate) fn send_request(&mut self, index: u32) {
+    pub(crate) fn send_request(&mut self, index: ConnKey) {
         let now = self.clock.now;
         let Some(Source::Server(key)) = self.source_of(index) else { return };
         if self.attempt_of(index).is_some_and(Attempt::speaks_http2) {
@@ -326,7 +327,7 @@ impl Exchanges {
         if !upstream.connected {
             return self.count_unsent(index);
         }
-        let connection = &mut self.processes.clients.connections[index as usize];
+        let connection = &mut self.processes.clients.connections[index];
         let Some(attempt) = connection.attempt_mut() else { return };
         let (body, switched) = ((&mut attempt.feed, &mut attempt.passing), attempt.filter.switched());
         let By::Server(call) = &mut attempt.by else { return };
@@ -401,7 +402,7 @@ impl Exchanges {
     }
 
     /// Logs what a server has done wrong, and reports it to the balancer. Gives back the cause as it counts for the client.
-    pub(crate) fn note_failed_server(&mut self, index: u32, key: u32, cause: Cause, why: &str) -> Cause {
+    pub(crate) fn note_failed_server(&mut self, index: ConnKey, key: u32, cause: Cause, why: &str) -> Cause {
         let Some(connection) = self.upstreams.get(key) else { return cause };
         let (at, used) = (connection.at, connection.used);
         self.row.request_timeouts.add(u64::from(cause == Cause::Late));
@@ -456,7 +457,7 @@ impl Exchanges {
     }
 
     /// Sends the request over another connection.
-    pub(crate) fn retry_server(&mut self, index: u32, key: u32) {
+    pub(crate) fn retry_server(&mut self, index: ConnKey, key: u32) {
         let Some(mut attempt) = self.take_attempt(index) else { return };
         let stays = attempt.call_mut().is_some_and(|call| std::mem::take(&mut call.stays));
         if stays && !self.has_place(&attempt) {
@@ -488,7 +489,7 @@ impl Exchanges {
     }
 
     /// Sends a request that has no connection any more over another one.
-    pub(super) fn attempt_again(&mut self, index: u32, attempt: Box<Attempt>) {
+    pub(super) fn attempt_again(&mut self, index: ConnKey, attempt: Box<Attempt>) {
         match self.attempt(index, attempt) {
             Ok(()) => {
                 self.row.upstream_retries.add(1);
@@ -500,7 +501,7 @@ impl Exchanges {
     }
 
     /// The idle connection that was chosen for a request is of no use. The other idle ones are as old, so a new one is made.
-    pub(crate) fn replace_upstream(&mut self, index: u32) {
+    pub(crate) fn replace_upstream(&mut self, index: ConnKey) {
         let Some(Source::Server(key)) = self.source_of(index) else { return };
         if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
             self.forgive(at);
@@ -519,13 +520,13 @@ impl Exchanges {
     }
 
     /// No other server takes the request.
-    fn refuse_attempt(&mut self, index: u32, status: u16, attempt: Attempt) {
+    fn refuse_attempt(&mut self, index: ConnKey, status: u16, attempt: Attempt) {
         self.note_last_words(index, attempt);
         self.refuse_kept(index, status, fields_of(status));
     }
 
     /// The client has finished sending, and may have gone; the server does not know that.
-    pub(crate) fn expect_client_to_leave(&mut self, index: u32) {
+    pub(crate) fn expect_client_to_leave(&mut self, index: ConnKey) {
         // If bytes wait for the client, the kernel reports whether it has gone.
         let (waits_for_client, now) = (self.has_output(index), self.clock.now);
         let Some(attempt) = self.attempt_mut(index) else { return };
@@ -544,7 +545,7 @@ impl Exchanges {
     }
 
     /// The deadline of a request that a server has; the table at the top of the file has them.
-    pub(crate) fn on_server_timeout(&mut self, index: u32, key: u32) {
+    pub(crate) fn on_server_timeout(&mut self, index: ConnKey, key: u32) {
         let waits_for_client = self.has_output(index);
         let Some(attempt) = self.attempt_mut(index) else { return };
         let (begun, switched) = (attempt.begun, attempt.filter.switched());
@@ -578,7 +579,7 @@ impl Exchanges {
     }
 
     /// `request_total_timeout` of a request has passed. The timeout says nothing about the health of the server.
-    pub(crate) fn end_server_total(&mut self, index: u32, key: u32) {
+    pub(crate) fn end_server_total(&mut self, index: ConnKey, key: u32) {
         self.row.request_timeouts.add(1);
         let at = self.upstreams.get(key).map(|upstream| upstream.at);
         if let Some(at) = at {
@@ -617,7 +618,7 @@ impl Exchanges {
     }
 
     /// Logs messages of applications (`STDERR` of FastCGI).
-    pub(crate) fn log_messages(&mut self, index: u32, messages: &[Vec<u8>]) {
+    pub(crate) fn log_messages(&mut self, index: ConnKey, messages: &[Vec<u8>]) {
         if messages.is_empty() {
             return;
         }
@@ -630,7 +631,7 @@ impl Exchanges {
     }
 
     /// Logs a message that was not complete when the attempt ended.
-    pub(crate) fn note_last_words(&mut self, index: u32, attempt: Attempt) {
+    pub(crate) fn note_last_words(&mut self, index: ConnKey, attempt: Attempt) {
         let By::Server(call) = attempt.by else { return };
         if let Dialect::FastCgi(mut spoken) = call.dialect {
             let mut messages = Vec::new();
@@ -662,7 +663,7 @@ impl Exchanges {
     }
 
     /// A response counts as a success of its server.
-    pub(crate) fn note_response(&mut self, index: u32) {
+    pub(crate) fn note_response(&mut self, index: ConnKey) {
         let Some(Source::Server(key)) = self.source_of(index) else { return };
         let status = self.attempt_of(index).and_then(|attempt| attempt.filter.status());
         self.exchange(index).dispatch.served.status = status.unwrap_or_default();

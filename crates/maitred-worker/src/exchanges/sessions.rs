@@ -12,6 +12,7 @@ use maitred_http::fields::FieldLines;
 use maitred_http::request::Request;
 
 use super::Exchanges;
+use crate::keys::ConnKey;
 use crate::origin::Client;
 use crate::upstream::server::Session;
 use maitred_policy::rewrite::cookie;
@@ -20,7 +21,7 @@ impl Exchanges {
     /// What a request says of its server, if its pool has such cookies.
     pub(crate) fn session_of(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: u16,
         request: &Request<'_, '_>,
     ) -> Option<Box<Session>> {
@@ -29,7 +30,7 @@ impl Exchanges {
         self.refresh_servers(pool);
         let token = cookie(request, &sticky.name).and_then(token_of);
         let list = self.shared.servers(pool)?.list();
-        let peer = self.connections[index as usize].peer();
+        let peer = self.connections[index].peer();
         let secure = Client::of(request, &peer, &config.server.trusted_proxies).https;
         Some(Box::new(Session { server: token.and_then(|token| list.slot_of(token)), secure, cookie: None }))
     }

@@ -10,6 +10,7 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use super::Exchanges;
+use crate::keys::ConnKey;
 use crate::step::RequestInput;
 use crate::upstream::connections::UpstreamConnection;
 use crate::upstream::http2::{DEADLINE_FIELDS, Http2, Rpc, Spoken};
@@ -41,14 +42,14 @@ impl Exchanges {
     /// The status to answer with.
     pub(crate) fn write_http2(
         &mut self,
-        index: u32,
+        index: ConnKey,
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
     ) -> Result<Written, u16> {
         let trailers = self.trailers_of(index, context.request, settings, given);
         let web = given.routed.plan.overrides.grpc_web.unwrap_or(false);
-        let rpc = Rpc::of(context.request, web, self.connections[index as usize].began);
+        let rpc = Rpc::of(context.request, web, self.connections[index].began);
         let mut decoded = Vec::new();
         let mut given = given;
         if rpc.as_ref().is_some_and(|rpc| rpc.is_text()) {
@@ -64,7 +65,7 @@ impl Exchanges {
 
     fn trailers_of(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         settings: &Pool,
         given: RequestInput<'_>,
@@ -75,8 +76,8 @@ impl Exchanges {
     }
 
     /// The request of the connection at `index`, if it is at this connection to a server.
-    pub(crate) fn stream_mut(&mut self, index: u32, key: u32) -> Option<&mut Spoken> {
-        let attempt = self.connections.get_mut(index as usize)?.attempt_mut()?;
+    pub(crate) fn stream_mut(&mut self, index: ConnKey, key: u32) -> Option<&mut Spoken> {
+        let attempt = self.connections.get_mut(index)?.attempt_mut()?;
         if attempt.key != key {
             return None;
         }
@@ -84,14 +85,14 @@ impl Exchanges {
     }
 
     /// Opens the stream of a request, and puts into frames what there is room for.
-    pub(crate) fn send_stream_request(&mut self, index: u32, key: u32) {
+    pub(crate) fn send_stream_request(&mut self, index: ConnKey, key: u32) {
         let now = self.clock.now;
         let scheme = self.scheme_towards(key);
         let Some(upstream) = self.upstreams.get(key) else { return };
         if !upstream.connected {
             return self.count_unsent(index);
         }
-        let connection = &mut self.processes.clients.connections[index as usize];
+        let connection = &mut self.processes.clients.connections[index];
         let Some(attempt) = connection.attempt_mut() else { return };
         let mut moved = 0;
         let put = put_request(upstream, attempt, (index, scheme, now), &mut moved);
@@ -124,7 +125,7 @@ impl Exchanges {
     }
 
     /// A connection takes no further stream, although it did when the request was given to it: the request gets another one.
-    fn join_another(&mut self, index: u32, key: u32) {
+    fn join_another(&mut self, index: ConnKey, key: u32) {
         if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
             self.forgive(at);
         }
@@ -142,14 +143,14 @@ impl Exchanges {
     }
 
     /// Something has come for a request, or room for more of it.
-    pub(crate) fn on_stream(&mut self, key: u32, index: u32) {
+    pub(crate) fn on_stream(&mut self, key: u32, index: ConnKey) {
         if self.stream_mut(index, key).is_some() {
             self.pump_to_client(index);
         }
     }
 
     /// Takes what has come, and sends it on.
-    pub(crate) fn read_stream(&mut self, index: u32, key: u32, moved: &mut usize) -> Read {
+    pub(crate) fn read_stream(&mut self, index: ConnKey, key: u32, moved: &mut usize) -> Read {
         let Some(attempt) = self.attempt_mut(index) else { return Read::Failed };
         attempt.drained = true;
         let Some(spoken) = attempt.http2_mut() else { return Read::Failed };
@@ -181,7 +182,7 @@ impl Exchanges {
     }
 
     /// The time of a call is over: its stream is cancelled, and its client learns why.
-    pub(crate) fn end_call(&mut self, index: u32, key: u32) {
+    pub(crate) fn end_call(&mut self, index: ConnKey, key: u32) {
         self.row.request_timeouts.add(1);
         let headed = self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written());
         let Some(spoken) = self.stream_mut(index, key) else { return };
@@ -200,7 +201,7 @@ impl Exchanges {
     }
 
     /// A request has nothing to do with its stream any more. What has not ended is cancelled.
-    pub(crate) fn leave_stream(&mut self, index: u32, key: u32, attempt: &mut Attempt) {
+    pub(crate) fn leave_stream(&mut self, index: ConnKey, key: u32, attempt: &mut Attempt) {
         let stream = attempt.http2_mut().and_then(|spoken| spoken.stream.take());
         let Some(connection) = self.upstreams.get(key) else { return };
         let (at, server) = (connection.at, connection.server.clone());
@@ -222,7 +223,7 @@ impl Exchanges {
 fn put_request(
     upstream: &mut UpstreamConnection,
     attempt: &mut Attempt,
-    (index, scheme, now): (u32, &'static str, Instant),
+    (index, scheme, now): (ConnKey, &'static str, Instant),
     moved: &mut usize,
 ) -> Put {
     let Some(http2) = upstream.http2.as_deref_mut() else { return Put::NoStream };
@@ -273,7 +274,7 @@ fn stream_of(
     http2: &mut Http2,
     call: &mut Call,
     bodiless: bool,
-    (user, scheme, now): (u32, &'static str, Instant),
+    (index, scheme, now): (ConnKey, &'static str, Instant),
 ) -> Option<StreamKey> {
     let (head, body) = call.split_head();
     let body_bytes = body.len();
@@ -284,8 +285,9 @@ fn stream_of(
     let ended = bodiless && body_bytes == 0 && spoken.trailers.is_none();
     let said = spoken.rpc.as_ref().map(|rpc| rpc.replaced(now)).unwrap_or_default();
     let replaced: Vec<_> = said.iter().map(|(name, value)| (*name, value.as_deref())).collect();
-    let stream = http2.session.open(Opening { head, replaced: &replaced, scheme, ended, user })?;
-    http2.waiting.retain(|other| *other != user);
+    let stream =
+        http2.session.open(Opening { head, replaced: &replaced, scheme, ended, user: index.number() })?;
+    http2.waiting.retain(|other| *other != index);
     let sent = call.sent + head.len();
     (call.sent, call.any_sent) = (sent, true);
     if let Dialect::Http2(spoken) = &mut call.dialect {

@@ -22,6 +22,7 @@ use super::Exchanges;
 use crate::connection::State;
 use crate::connection::tunnel::Tunnel;
 use crate::connection::wire::Received;
+use crate::keys::ConnKey;
 use crate::upstream::failure::Cause;
 use crate::upstream::far_end::FarEnd;
 use crate::upstream::{By, Source};
@@ -50,18 +51,18 @@ fn send_to(tunnel: &mut Tunnel, far_end: &mut FarEnd<'_>) -> bool {
 
 impl Exchanges {
     /// The other end has switched to another protocol. What the client has sent already belongs to it.
-    pub(crate) fn begin_tunnel(&mut self, index: u32) {
+    pub(crate) fn begin_tunnel(&mut self, index: ConnKey) {
         let out = std::mem::take(&mut self.exchange(index).input);
         if let Some(attempt) = self.attempt_mut(index) {
             attempt.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
         }
         self.credit_stream(index);
         // More may be there to read, whose edge was not noted.
-        self.connections[index as usize].readable = true;
+        self.connections[index].readable = true;
         self.look_again(index);
     }
 
-    fn far_end(&mut self, index: u32) -> Option<FarEnd<'_>> {
+    fn far_end(&mut self, index: ConnKey) -> Option<FarEnd<'_>> {
         match self.source_of(index)? {
             Source::Fill => None,
             Source::Server(key) | Source::Thread(key) => self.upstreams.far_end(key),
@@ -73,7 +74,7 @@ impl Exchanges {
     }
 
     /// Moves what there is from the client to the other end.
-    pub(crate) fn pump_from_client(&mut self, index: u32) {
+    pub(crate) fn pump_from_client(&mut self, index: ConnKey) {
         if !self.is_tunnel(index) {
             return;
         }
@@ -87,7 +88,7 @@ impl Exchanges {
         self.look_again(index);
     }
 
-    fn send_to_far_end(&mut self, index: u32) -> bool {
+    fn send_to_far_end(&mut self, index: ConnKey) -> bool {
         let attempt = self.attempt_mut(index);
         let Some(mut tunnel) = attempt.and_then(|attempt| attempt.tunnel.take()) else { return false };
         let goes_on = self.far_end(index).is_some_and(|mut far_end| send_to(&mut tunnel, &mut far_end));
@@ -99,7 +100,7 @@ impl Exchanges {
 
     /// Counts what the other end has not taken. While memory is short, the other end has the time of a client for that:
     /// `write_timeout`.
-    fn count_far_end(&mut self, index: u32) {
+    fn count_far_end(&mut self, index: ConnKey) {
         let stalled = self.tunnel(index).is_some_and(|tunnel| tunnel.unsent_bytes() > 0);
         if !stalled {
             return self.recount_unsent(index);
@@ -111,13 +112,13 @@ impl Exchanges {
     }
 
     /// Reads once. True if there is something to send, or the end to be passed on.
-    fn read_client(&mut self, index: u32) -> bool {
-        if !self.connections[index as usize].readable {
+    fn read_client(&mut self, index: ConnKey) -> bool {
+        if !self.connections[index].readable {
             return false;
         }
         let mut rx = self.buffers.rx.take();
         let received = self.receive(index, &mut rx);
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let (ended, goes_on) = match received {
             Received::End => (true, true),
             Received::Bytes { more } => {
@@ -147,7 +148,7 @@ impl Exchanges {
     }
 
     /// Sets `tunnel_idle_timeout`, unless the client has something to take.
-    pub(crate) fn arm_tunnel(&mut self, index: u32) {
+    pub(crate) fn arm_tunnel(&mut self, index: ConnKey) {
         if !self.has_output(index) {
             let timeout = self.limits().tunnel_idle_timeout;
             self.arm_in(index, timeout);
@@ -155,7 +156,7 @@ impl Exchanges {
     }
 
     /// A process keeps its end of the relay that answers this connection.
-    pub(crate) fn on_detached(&mut self, index: u32) {
+    pub(crate) fn on_detached(&mut self, index: ConnKey) {
         let Some(key) = self.relay_of(index) else { return };
         if !self.watch_both_ways(key) {
             return self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
@@ -182,7 +183,7 @@ impl Exchanges {
         let shared = self.shared;
         let only = self.connections.iter().all(|(index, connection)| match connection.state {
             State::Multiplexed { session } => self.refuses(session),
-            _ => self.is_tunnel(index as u32),
+            _ => self.is_tunnel(index),
         });
         if let Some(known) = shared.only_tunnels.get(self.number) {
             known.store(only, Release);
@@ -196,7 +197,7 @@ impl Exchanges {
 
     /// What a process has written to a relay that it keeps: a 101, after which the other protocol begins; or another response,
     /// which needs no DONE to be complete.
-    pub(crate) fn look_at_detached(&mut self, index: u32) {
+    pub(crate) fn look_at_detached(&mut self, index: ConnKey) {
         if !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
             return;
         }
@@ -211,7 +212,7 @@ impl Exchanges {
     }
 
     /// Nothing more will come from the process of a relay.
-    pub(crate) fn note_relay_end(&mut self, index: u32, relay: u32) {
+    pub(crate) fn note_relay_end(&mut self, index: ConnKey, relay: u32) {
         let detached = self.is_detached(relay);
         let Some(attempt) = self.attempt_mut(index) else { return };
         match (attempt.tunnel.as_deref_mut(), &mut attempt.by) {
@@ -223,12 +224,12 @@ impl Exchanges {
     }
 
     /// Whether everything was read that the process at the other end of a tunnel has to send.
-    pub(crate) fn has_far_end_ended(&self, index: u32) -> bool {
+    pub(crate) fn has_far_end_ended(&self, index: ConnKey) -> bool {
         self.tunnel(index).is_some_and(|tunnel| tunnel.far_end_ended)
     }
 
     /// All that was in the relay of a tunnel has been read. True if there is more to be done.
-    pub(crate) fn wait_for_far_end(&mut self, index: u32) -> bool {
+    pub(crate) fn wait_for_far_end(&mut self, index: ConnKey) -> bool {
         let ended = self.has_far_end_ended(index);
         if !ended {
             self.arm_tunnel(index);
@@ -237,7 +238,7 @@ impl Exchanges {
     }
 
     /// The process has finished sending, and the client has all of it.
-    pub(crate) fn half_close_client(&mut self, index: u32, source: Source) {
+    pub(crate) fn half_close_client(&mut self, index: ConnKey, source: Source) {
         let relay = self.relay_of(index).and_then(|relay| self.pools.relays.get(relay as usize));
         let gone = relay.is_none_or(|relay| relay.gone);
         let Some(tunnel) = self.tunnel_mut(index) else { return };

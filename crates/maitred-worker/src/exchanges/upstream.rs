@@ -37,6 +37,7 @@ use crate::connection::refusal::fields_of;
 use crate::connection::retry::RetryState;
 use crate::connection::table::Phase;
 use crate::forward::{may_be_informed, protocol, takes_trailers};
+use crate::keys::ConnKey;
 use crate::upstream::failure::{Cause, Rules, Verdict, judge};
 use crate::upstream::remote_thread::TIMEOUT;
 use crate::upstream::{By, HALF_CLOSED_TIMEOUT, Source};
@@ -44,7 +45,7 @@ use maitred_config::Pool;
 
 impl Exchanges {
     /// Moves what can be moved, in both directions.
-    pub(crate) fn move_upstream(&mut self, index: u32) {
+    pub(crate) fn move_upstream(&mut self, index: ConnKey) {
         match self.source_of(index) {
             Some(Source::Relay(relay)) if !self.passes_to(index) => self.feed_relay(index, relay),
             Some(Source::Thread(_)) if !self.passes_to(index) => {}
@@ -56,7 +57,7 @@ impl Exchanges {
     }
 
     /// Moves what has come from the client, if that goes on as it comes.
-    pub(crate) fn move_from_client(&mut self, index: u32) {
+    pub(crate) fn move_from_client(&mut self, index: ConnKey) {
         if self.is_tunnel(index) {
             self.move_upstream(index);
         } else if self.awaits_body(index) {
@@ -66,7 +67,7 @@ impl Exchanges {
     }
 
     /// The client has gone, or its connection has broken.
-    pub(crate) fn abort_upstream(&mut self, index: u32) {
+    pub(crate) fn abort_upstream(&mut self, index: ConnKey) {
         // A cancelled request of a process is counted when CANCEL is sent.
         let counts = !self.is_tunnel(index) && self.relay_of(index).is_none();
         self.row.cancelled.add(u64::from(counts));
@@ -74,9 +75,9 @@ impl Exchanges {
     }
 
     /// The client has finished sending. Most clients go away in this way, but the client may still wait for the answer.
-    pub(crate) fn on_client_ended(&mut self, index: u32) {
+    pub(crate) fn on_client_ended(&mut self, index: ConnKey) {
         match self.source_of(index) {
-            None if self.connections[index as usize].is(Phase::HandedOff) => self.cancel(index),
+            None if self.connections[index].is(Phase::HandedOff) => self.cancel(index),
             None => {}
             // The end is looked for behind the bytes of the body that are still to be read.
             Some(_) if self.awaits_body(index) => {}
@@ -94,7 +95,7 @@ impl Exchanges {
     }
 
     /// When an upstream has been silent for too long, or has taken too long for all of it; `None` if nothing of that is due.
-    pub(crate) fn upstream_due(&self, index: u32) -> Option<Instant> {
+    pub(crate) fn upstream_due(&self, index: ConnKey) -> Option<Instant> {
         let exchange = self.exchange_of(index)?;
         let attempt = self.attempt_of(index).filter(|attempt| !attempt.filter.switched())?;
         let timeout = self.request_timeout(index, exchange.dispatch.pool?);
@@ -127,7 +128,7 @@ impl Exchanges {
     }
 
     /// Either the client takes nothing, or the upstream sends nothing, or its time is over.
-    pub(crate) fn on_upstream_timeout(&mut self, index: u32) {
+    pub(crate) fn on_upstream_timeout(&mut self, index: ConnKey) {
         match self.source_of(index) {
             Some(Source::Relay(relay)) => self.on_relay_timeout(index, relay),
             Some(Source::Server(key)) => self.on_server_timeout(index, key),
@@ -144,7 +145,7 @@ impl Exchanges {
 
     /// The upstream gives no answer, or only a part of one: the request is retried, or the client gets an error, or the response
     /// is aborted.
-    pub(crate) fn fail_upstream(&mut self, index: u32, cause: Cause, why: &str) {
+    pub(crate) fn fail_upstream(&mut self, index: ConnKey, cause: Cause, why: &str) {
         let Some(source) = self.source_of(index) else { return };
         let Some(attempt) = self.attempt_of(index) else { return };
         let retry = self.exchange_of(index).map_or(RetryState::Never, |exchange| exchange.dispatch.retry);
@@ -177,7 +178,7 @@ impl Exchanges {
     }
 
     /// Retries the request, if that is possible.
-    fn retry_upstream(&mut self, index: u32, source: Source, status: u16) {
+    fn retry_upstream(&mut self, index: ConnKey, source: Source, status: u16) {
         match source {
             Source::Server(key) => self.retry_server(index, key),
             Source::Fill => self.go_alone(index),
@@ -191,13 +192,13 @@ impl Exchanges {
     }
 
     /// The client gets an error instead of what the upstream may still send.
-    pub(crate) fn refuse_upstream(&mut self, index: u32, status: u16) {
+    pub(crate) fn refuse_upstream(&mut self, index: ConnKey, status: u16) {
         self.leave_upstream(index);
         self.refuse_kept(index, status, fields_of(status));
     }
 
     /// The connection goes on, or is closed, without the rest of the response; the upstream gets CANCEL, or a close.
-    pub(crate) fn leave_upstream(&mut self, index: u32) {
+    pub(crate) fn leave_upstream(&mut self, index: ConnKey) {
         let Some(mut attempt) = self.take_attempt(index) else { return };
         match attempt.source() {
             Source::Fill => {}
@@ -218,12 +219,12 @@ impl Exchanges {
     /// The policy for a response that comes through this process. `keep`: the connection is kept afterwards.
     pub(crate) fn wanted(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         keep: bool,
         pool: &'static Pool,
     ) -> ResponsePolicy {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         ResponsePolicy {
             head_request: request.method == Method::Head,
             http10: request.version == Version::Http10,

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::keys::ConnKey;
 use hashbrown::{HashMap, HashSet};
 use maitred_handoff::MESSAGE_DESCRIPTORS_MAX;
 use rustix::io::Errno;
@@ -47,7 +48,7 @@ struct Passing {
 #[derive(Debug)]
 enum Carried {
     /// A duplicate of this connection's socket, by its index.
-    Connection(u32),
+    Connection(ConnKey),
     /// The far end of a relay, or what another worker process passes, of which this process keeps nothing.
     Relay(OwnedFd),
     /// A spooled body, of which this process keeps nothing either, and its place among the descriptors.
@@ -417,7 +418,7 @@ impl Channel {
 
     /// Numbers a new request of the connection at `index`, to be answered on its own socket, and says whether the
     /// descriptor has to come with it. The frame must be written to [`Channel::out`] next.
-    pub(crate) fn enter_direct(&mut self, index: u32, now: Instant) -> (u32, bool) {
+    pub(crate) fn enter_direct(&mut self, index: ConnKey, now: Instant) -> (u32, bool) {
         let passes = !self.known.has(index);
         if passes {
             self.make_room();
@@ -425,14 +426,14 @@ impl Channel {
         } else {
             self.known.touch(index);
         }
-        (self.enter(index, index, passes.then_some(Carried::Connection(index)), now), passes)
+        (self.enter(index.number(), index, passes.then_some(Carried::Connection(index)), now), passes)
     }
 
     /// The same for a request that is answered on the relay of this number, whose far end comes along the first time.
     pub(crate) fn enter_relay(
         &mut self,
         number: u32,
-        index: u32,
+        index: ConnKey,
         far_end: Option<OwnedFd>,
         now: Instant,
     ) -> (u32, bool) {
@@ -463,7 +464,7 @@ impl Channel {
     fn make_room(&mut self) {
         if self.is_full() {
             let busy: HashSet<u32> = self.in_flight.values().map(|found| found.number).collect();
-            if let Some(unused) = self.known.unused(|other| !busy.contains(&other)) {
+            if let Some(unused) = self.known.unused(|other| !busy.contains(&other.number())) {
                 self.forget(unused);
             }
         }
@@ -493,7 +494,7 @@ impl Channel {
         }
     }
 
-    fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>, now: Instant) -> u32 {
+    fn enter(&mut self, number: u32, index: ConnKey, carried: Option<Carried>, now: Instant) -> u32 {
         self.busy_since.get_or_insert(now);
         self.asked = None;
         let request = self.take_request_number();
@@ -552,11 +553,11 @@ impl Channel {
 
     /// Has the process drop its descriptor of a connection, if it keeps one. Gives back whether there is something
     /// to flush.
-    pub(crate) fn forget(&mut self, connection: u32) -> bool {
+    pub(crate) fn forget(&mut self, connection: ConnKey) -> bool {
         let kept = self.known.remove(connection);
         if kept && matches!(self.phase, Phase::Starting | Phase::Live) {
             self.frames.push((self.out.len(), None));
-            maitred_handoff::encode_forget(&mut self.out, connection | self.tag);
+            maitred_handoff::encode_forget(&mut self.out, connection.number() | self.tag);
             self.note_forgotten();
         }
         kept
@@ -600,7 +601,7 @@ impl Channel {
     }
 
     /// Whether the descriptor of this connection has still to be sent.
-    pub(crate) fn is_passing(&self, connection: u32) -> bool {
+    pub(crate) fn is_passing(&self, connection: ConnKey) -> bool {
         let is_it =
             |passing: &Passing| matches!(passing.carried, Carried::Connection(index) if index == connection);
         self.passing.iter().any(is_it)

@@ -3,13 +3,14 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use crate::keys::ConnKey;
 use maitred_base::budget::Permit;
 
 /// A request that an application process has.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     /// Index of the client's connection; `None` once the client has gone.
-    pub index: Option<u32>,
+    pub index: Option<ConnKey>,
     /// The number that the process knows the response descriptor by: the index, or that of a relay.
     pub number: u32,
     /// The client does not wait for the response any more, and the process was sent CANCEL: from when on that it has not

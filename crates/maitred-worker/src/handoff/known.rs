@@ -1,5 +1,6 @@
 //! Which connections an application process can write to, and how many descriptors it can have of what it is given.
 
+use crate::keys::{ConnKey, Key};
 use std::collections::VecDeque;
 
 /// Open files that a process is taken to be allowed, if neither it nor the configuration says so: the usual soft limit.
@@ -37,12 +38,12 @@ pub(crate) struct Known {
     bits: Vec<u64>,
     /// Used since it was last looked for one to forget.
     used: Vec<u64>,
-    pub(in crate::handoff) order: VecDeque<u32>,
+    pub(in crate::handoff) order: VecDeque<ConnKey>,
 }
 
 impl Known {
     /// Whether the descriptor of `connection` is kept there.
-    pub(crate) fn has(&self, connection: u32) -> bool {
+    pub(crate) fn has(&self, connection: ConnKey) -> bool {
         has(&self.bits, connection)
     }
 
@@ -57,37 +58,37 @@ impl Known {
     }
 
     /// Notes that it is kept from now on.
-    pub(crate) fn insert(&mut self, connection: u32) {
-        let word = connection as usize / 64;
+    pub(crate) fn insert(&mut self, connection: ConnKey) {
+        let word = connection.place() / 64;
         if word >= self.bits.len() {
             self.bits.resize(word + 1, 0);
             self.used.resize(word + 1, 0);
         }
-        self.bits[word] |= 1 << (connection % 64);
-        self.used[word] &= !(1 << (connection % 64));
+        self.bits[word] |= bit(connection);
+        self.used[word] &= !(bit(connection));
         self.order.push_back(connection);
     }
 
     /// Notes that the one that is kept is used again.
-    pub(crate) fn touch(&mut self, connection: u32) {
-        if let Some(word) = self.used.get_mut(connection as usize / 64) {
-            *word |= 1 << (connection % 64);
+    pub(crate) fn touch(&mut self, connection: ConnKey) {
+        if let Some(word) = self.used.get_mut(connection.place() / 64) {
+            *word |= bit(connection);
         }
     }
 
     /// Notes that it is not; false if it was not kept anyway.
-    pub(crate) fn remove(&mut self, connection: u32) -> bool {
+    pub(crate) fn remove(&mut self, connection: ConnKey) -> bool {
         if !self.has(connection) {
             return false;
         }
-        self.bits[connection as usize / 64] &= !(1 << (connection % 64));
+        self.bits[connection.place() / 64] &= !(bit(connection));
         self.order.retain(|other| *other != connection);
         true
     }
 
     /// A descriptor that was not used for long and that `spare` allows to forget: the first that was not used since the last
     /// time, as CLOCK does it for pages.
-    pub(super) fn unused(&mut self, spare: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn unused(&mut self, spare: impl Fn(ConnKey) -> bool) -> Option<ConnKey> {
         for _ in 0..2 * self.order.len() {
             let connection = self.order.pop_front()?;
             let used = has(&self.used, connection);
@@ -96,14 +97,18 @@ impl Known {
                 return Some(connection);
             }
             self.order.push_back(connection);
-            if let Some(word) = self.used.get_mut(connection as usize / 64) {
-                *word &= !(1 << (connection % 64));
+            if let Some(word) = self.used.get_mut(connection.place() / 64) {
+                *word &= !(bit(connection));
             }
         }
         None
     }
 }
 
-fn has(bits: &[u64], connection: u32) -> bool {
-    bits.get(connection as usize / 64).copied().unwrap_or(0) & (1 << (connection % 64)) != 0
+fn bit(connection: ConnKey) -> u64 {
+    1 << (connection.place() % 64)
+}
+
+fn has(bits: &[u64], connection: ConnKey) -> bool {
+    bits.get(connection.place() / 64).copied().unwrap_or(0) & (bit(connection)) != 0
 }

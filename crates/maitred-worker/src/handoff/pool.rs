@@ -8,6 +8,7 @@ use slab::Slab;
 
 use super::link::Link;
 use super::{Channel, Choice, Relay};
+use crate::keys::ConnKey;
 
 /// All pools on one thread.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(crate) struct LocalPool {
     /// Keys of its channels.
     pub channels: Vec<usize>,
     /// Indices of the connections that wait, oldest first. A connection that goes away is taken out.
-    pub queue: VecDeque<u32>,
+    pub queue: VecDeque<ConnKey>,
     /// How many of them wait for the process of one slot.
     pub pinned: usize,
     /// When the master was last told that requests wait.
@@ -88,6 +89,7 @@ impl Pools {
 mod tests {
     use super::*;
     use crate::handoff::Phase;
+    use crate::keys::conn;
     use maitred_base::passed::Helpers;
     use maitred_control::SlotId;
 
@@ -110,11 +112,11 @@ mod tests {
         let now = Instant::now();
         let mut pools = pools(&[1, 1]);
         let first = pools.choose(0, now).unwrap();
-        pools.channels[first].enter_direct(0, now);
+        pools.channels[first].enter_direct(conn(0), now);
         pools.channels[first].learn(10, now);
         let second = pools.choose(0, now).unwrap();
         assert_ne!(first, second);
-        pools.channels[second].enter_direct(1, now);
+        pools.channels[second].enter_direct(conn(1), now);
         assert_eq!(pools.choose(0, now), Some(first), "both are busy, and the first is known to be quick");
     }
 

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use crate::keys::ConnKey;
 use maitred_base::budget::Permit;
 use maitred_base::passed::{Lane, Passed};
 
@@ -27,7 +28,7 @@ pub(crate) struct Relay {
     /// Key of the channel of the process that has the far end.
     pub channel: u32,
     /// Index of the connection whose response comes through it; `None` while it is free, or when the client has gone.
-    pub index: Option<u32>,
+    pub index: Option<ConnKey>,
     /// Responses that came through it, the present one included; wraps around.
     pub uses: u32,
     /// The relay is in the epoll set: its response is slow enough, or long enough, to be sent on before it is whole.

@@ -1,6 +1,7 @@
 //! What a channel and a link have in common: their sockets are read and written in the same way, and the sockets of clients
 //! are not theirs.
 
+use crate::keys::ConnKey;
 use std::os::fd::BorrowedFd;
 
 /// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
@@ -9,7 +10,7 @@ pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 /// Where a channel finds the sockets that it passes.
 pub(crate) trait ClientSockets {
     /// The socket of the connection with this index; `None` if there is none.
-    fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>>;
+    fn client_socket(&self, index: ConnKey) -> Option<BorrowedFd<'_>>;
 }
 
 /// How a flush ended.

@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::keys::{ConnId, ConnKey};
 use maitred_sys::module::abi::{Response, Ticket};
 use maitred_sys::module::host::{ServerCalls, Task, serve};
 
@@ -16,8 +17,8 @@ const HELPERS: usize = 4;
 const WAITING_MAX: usize = 4096;
 
 /// The ticket of a request.
-pub(crate) fn ticket(thread: usize, (index, serial): (u32, u32), number: u32) -> Ticket {
-    let connection = u64::from(index) << 32 | u64::from(serial);
+pub(crate) fn ticket(thread: usize, ConnId { key, serial }: ConnId, number: u32) -> Ticket {
+    let connection = u64::from(key.number()) << 32 | u64::from(serial);
     Ticket { words: [thread as u64, connection, u64::from(number)] }
 }
 
@@ -42,8 +43,9 @@ impl ServerCalls for Offer {
             }
             answer = Some(taken);
         }
-        let (index, serial) = ((connection >> 32) as u32, connection as u32);
-        inbox.send(Message::ModuleDone { index, serial, number: number as u32, answer });
+        let key = ConnKey::from_number((connection >> 32) as u32);
+        let connection = ConnId { key, serial: connection as u32 };
+        inbox.send(Message::ModuleDone { connection, number: number as u32, answer });
         valid
     }
 

@@ -1,6 +1,7 @@
 use rustix::net::SocketType;
 
 use super::*;
+use crate::keys::ConnId;
 use crate::shared::{Outgoing, Shared};
 use crate::testing::{hang_up, shared, sockets};
 use maitred_control::{Command, Greeting};
@@ -25,7 +26,13 @@ impl World {
         let (ours, theirs) = sockets(SocketType::SEQPACKET);
         control.orphan_mode.promise(hears.then_some(ours), TIME);
         for (index, command) in ASKED {
-            let asked = Outgoing::Ask { command, thread: 0, index, serial: 0, interim: true, text: None };
+            let asked = Outgoing::Ask {
+                command,
+                thread: 0,
+                connection: ConnId::of(index, 0),
+                interim: true,
+                text: None,
+            };
             shared.outbox.send(asked);
         }
         control.take_outgoing();
@@ -47,8 +54,10 @@ impl World {
     /// Messages that the thread has got since the last look: answers to clients by their index, and the rest.
     fn told(&self) -> Vec<String> {
         let text = |message| match message {
-            Message::CommandDone { index, well, text, .. } => format!("{index} {well} {text}"),
-            Message::CommandWaits { index, text, .. } => format!("{index} {text}"),
+            Message::CommandDone { connection, well, text, .. } => {
+                format!("{} {well} {text}", connection.key)
+            }
+            Message::CommandWaits { connection, text, .. } => format!("{} {text}", connection.key),
             Message::Drain { time, successor } => {
                 format!("drain {} {:?} {}", time.grace_ms, time.streams_ms, successor.is_some())
             }
@@ -92,8 +101,13 @@ fn commands_that_come_between_the_images_are_answered_at_once_but_a_stop() {
     let mut world = World::alone(true);
     world.told();
     for (index, command) in ASKED {
-        let asked =
-            Outgoing::Ask { command, thread: 0, index: 10 + index, serial: 0, interim: true, text: None };
+        let asked = Outgoing::Ask {
+            command,
+            thread: 0,
+            connection: ConnId::of(10 + index, 0),
+            interim: true,
+            text: None,
+        };
         world.shared().outbox.send(asked);
     }
     world.control.take_outgoing();

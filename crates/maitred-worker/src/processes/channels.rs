@@ -24,6 +24,7 @@ use crate::agenda::Next;
 use crate::connection::{After, State};
 use crate::frame::payload_bytes_max;
 use crate::handoff::{Allowance, Phase, RELAY_BIT, Received};
+use crate::keys::ConnKey;
 use crate::processes::links::{LINK_ENDED, Word};
 use crate::processes::lost::Sent;
 use crate::processes::reasons::{CANCEL_TIMEOUT, CLOSED, STUCK_AFTER};
@@ -216,7 +217,7 @@ impl Processes {
         key: usize,
         connection: u32,
         request: u32,
-    ) -> Result<(Option<u32>, u32), String> {
+    ) -> Result<(Option<ConnKey>, u32), String> {
         match self.pools.channels[key].in_flight.get(&request) {
             None => Err(format!("it spoke of request {request}, which it does not have")),
             Some(found) if found.number | self.pools.channels[key].tag != connection => {
@@ -244,7 +245,7 @@ impl Processes {
         }
         let Some(index) = index else { return Ok(()) };
         let has = (key as u32, done.request);
-        if !self.connections.get(index as usize).is_some_and(|connection| connection.is_handed_off_as(has)) {
+        if !self.connections.get(index).is_some_and(|connection| connection.is_handed_off_as(has)) {
             return Ok(());
         }
         self.count_handed_off(index, done.body_bytes);
@@ -261,7 +262,7 @@ impl Processes {
             exchange.after = None;
             self.log_kept(index, 0);
             // `close_notify` would say that the response is whole.
-            let cut = done.outcome == Outcome::Broken && self.connections[index as usize].secure;
+            let cut = done.outcome == Outcome::Broken && self.connections[index].secure;
             self.follow_up(index, if cut { Next::Drop } else { Next::Reclaim(after) });
             return Ok(());
         }
@@ -276,7 +277,7 @@ impl Processes {
     }
 
     /// The process has written nothing, or has aborted a cancelled response.
-    fn end_broken(&mut self, index: u32, done: &Done) {
+    fn end_broken(&mut self, index: ConnKey, done: &Done) {
         let exchange = self.exchange(index);
         match (done.status, exchange.dispatch.overdue, exchange.dispatch.cancelled) {
             (0, true, _) | (0, _, false) => {
@@ -306,7 +307,7 @@ impl Processes {
     /// The process keeps the connection for good: the connection has another protocol from now on.
     fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
         let (index, number) = self.in_flight(key, connection, request)?;
-        let connection = index.and_then(|index| self.connections.get(index as usize));
+        let connection = index.and_then(|index| self.connections.get(index));
         if !connection.is_none_or(|connection| connection.may_detach()) {
             return Err("it kept a connection that is not its to keep".into());
         }
@@ -323,7 +324,7 @@ impl Processes {
             self.detach_relay(number & !RELAY_BIT);
             return Ok(());
         }
-        channel.known.remove(number);
+        channel.known.remove(ConnKey::from_number(number));
         let Some(index) = index else { return Ok(()) };
         self.count_answered(index, status);
         self.exchange(index).summary = Some(Summary { status, body_bytes: 0 });
@@ -337,10 +338,10 @@ impl Processes {
 
     /// The client has closed its side while a process works on its request. Most clients go away in this way, but the client
     /// may still wait for the answer: so the process gets CANCEL, once, and its answer is sent all the same.
-    pub(crate) fn cancel(&mut self, index: u32) {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn cancel(&mut self, index: ConnKey) {
+        let connection = &self.connections[index];
         let (key, request, number) = match &connection.state {
-            State::HandedOff { channel, request, .. } => (*channel, *request, index),
+            State::HandedOff { channel, request, .. } => (*channel, *request, index.number()),
             State::Upstream(attempt) => match &attempt.by {
                 By::Process(handed) if !handed.done && !self.is_detached(attempt.key) => {
                     (handed.request.0, handed.request.1, RELAY_BIT | attempt.key)

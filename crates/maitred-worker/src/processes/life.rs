@@ -374,7 +374,7 @@ impl Processes {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
             let has = (key as u32, *request);
-            let found = self.connections.get(index as usize);
+            let found = self.connections.get(index);
             debug_assert!(found.is_some_and(|found| found.is_handed_off_as(has)));
             if may_live {
                 self.exchange(index).dispatch.retry = RetryState::Never;

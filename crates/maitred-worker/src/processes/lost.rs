@@ -22,6 +22,7 @@ use crate::connection::refusal::fields_of;
 use crate::connection::retry::RetryState;
 use crate::connection::spool::Spool;
 use crate::handoff::{InFlight, RELAY_BIT, Unsent, UnsentBody};
+use crate::keys::ConnKey;
 use crate::upstream::failure::{Cause, Reached, Rules, Verdict, judge};
 use maitred_base::budget::Permit;
 
@@ -64,7 +65,7 @@ impl Processes {
 
     /// Retries a request that no process has read. The process that it was meant for takes no more requests, so the number of
     /// retries is bounded.
-    fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
+    fn give_unseen(&mut self, index: ConnKey, body: UnseenBody) -> bool {
         let verdict = self.verdict(index, Cause::Lost, Sent { seen: false, written: false });
         let exchange = self.exchange(index);
         if !matches!(verdict, Verdict::Retry(_)) || exchange.dispatch.cancelled {
@@ -80,14 +81,14 @@ impl Processes {
     }
 
     /// A request was lost with its process.
-    pub(crate) fn lose(&mut self, index: u32) {
+    pub(crate) fn lose(&mut self, index: ConnKey) {
         let written = !self.is_untouched(index);
         self.fail_direct(index, Cause::Lost, Sent { seen: true, written });
     }
 
     /// Retries a request that was lost with its process: once, and only if that can do no harm. The client has received nothing,
     /// and no process has its socket to write to.
-    pub(crate) fn retry(&mut self, index: u32) -> bool {
+    pub(crate) fn retry(&mut self, index: ConnKey) -> bool {
         let exchange = self.exchange(index);
         if exchange.dispatch.retry != RetryState::Once
             || exchange.dispatch.overdue
@@ -100,7 +101,7 @@ impl Processes {
         true
     }
 
-    fn send_again(&mut self, index: u32) {
+    fn send_again(&mut self, index: ConnKey) {
         let exchange = self.exchange(index);
         (exchange.after, exchange.dispatch.handed_off_at) = (None, None);
         // Another process may answer it.
@@ -111,8 +112,8 @@ impl Processes {
     }
 
     /// Whether the client has received nothing since the request was handed off.
-    pub(crate) fn is_untouched(&self, index: u32) -> bool {
-        let Some(connection) = self.connections.get(index as usize) else { return false };
+    pub(crate) fn is_untouched(&self, index: ConnKey) -> bool {
+        let Some(connection) = self.connections.get(index) else { return false };
         let since = connection.exchange.as_ref().and_then(|exchange| exchange.dispatch.handed_off_at);
         let Some(socket) = &connection.socket else { return false };
         since.is_some_and(|since| {
@@ -123,8 +124,8 @@ impl Processes {
 
     /// A process that had the client's own socket gives no response, or no whole one: the rule of all upstreams
     /// (`upstream::failure`) decides what is done.
-    pub(crate) fn fail_direct(&mut self, index: u32, cause: Cause, sent: Sent) {
-        if !self.connections.contains(index as usize) {
+    pub(crate) fn fail_direct(&mut self, index: ConnKey, cause: Cause, sent: Sent) {
+        if !self.connections.contains(index) {
             return;
         }
         match self.verdict(index, cause, sent) {
@@ -141,7 +142,7 @@ impl Processes {
         }
     }
 
-    fn verdict(&mut self, index: u32, cause: Cause, sent: Sent) -> Verdict {
+    fn verdict(&mut self, index: ConnKey, cause: Cause, sent: Sent) -> Verdict {
         let exchange = self.exchange(index);
         // However it ended, its time was over.
         let cause = if exchange.dispatch.overdue { Cause::Late } else { cause };
@@ -153,7 +154,7 @@ impl Processes {
         )
     }
 
-    fn refuse_lost(&mut self, index: u32, status: u16) {
+    fn refuse_lost(&mut self, index: ConnKey, status: u16) {
         self.enter(index, State::Head);
         self.refuse_kept(index, status, fields_of(status));
     }

@@ -6,11 +6,12 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::Processes;
 use crate::handoff::RELAY_BIT;
+use crate::keys::ConnKey;
 
 impl Processes {
     /// When `request_total_timeout` of a request passes, if its pool has one.
-    pub(crate) fn total_due(&self, index: u32) -> Option<Instant> {
-        let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
+    pub(crate) fn total_due(&self, index: ConnKey) -> Option<Instant> {
+        let exchange = self.connections.get(index)?.exchange.as_deref()?;
         let (pool, since) = (exchange.dispatch.pool?, exchange.dispatch.handed_off_at?);
         let settings = self.shared.start.config.pools.get(usize::from(pool))?;
         let own = self.overrides(index).and_then(|overrides| overrides.limits.request_total_timeout);
@@ -18,7 +19,7 @@ impl Processes {
     }
 
     /// The first deadline of a request that a process, or a server, has got now.
-    pub(crate) fn first_due(&self, index: u32, pool: u16) -> Instant {
+    pub(crate) fn first_due(&self, index: ConnKey, pool: u16) -> Instant {
         let silent = self.clock.now + self.request_timeout(index, pool);
         self.total_due(index).map_or(silent, |total| total.min(silent))
     }
@@ -50,7 +51,7 @@ impl Processes {
     }
 
     /// How long an upstream may be silent at the request of this connection.
-    pub(crate) fn request_timeout(&self, index: u32, pool: u16) -> Duration {
+    pub(crate) fn request_timeout(&self, index: ConnKey, pool: u16) -> Duration {
         let own = self.overrides(index).and_then(|overrides| overrides.limits.request_timeout);
         own.unwrap_or_else(|| self.silence_max(pool))
     }

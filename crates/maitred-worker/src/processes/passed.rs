@@ -17,6 +17,7 @@ use super::Processes;
 use crate::agenda::Next;
 use crate::handoff::{Arrival, Phase, RELAY_BIT};
 use crate::inbox::Message;
+use crate::keys::ConnKey;
 use crate::processes::reasons::NO_DESCRIPTOR;
 use crate::token::SERIAL_MASK;
 use crate::upstream::Attempt;
@@ -139,15 +140,21 @@ impl Processes {
 
     /// Has a helper read a piece of a file that cannot be read here; it takes the place of that part in the response. False
     /// when helpers have too much to do. `tail`: it is the first of what the process has returned, otherwise of what is sent.
-    pub(crate) fn fetch(&mut self, index: u32, file: &Rc<ServedFile>, range: Range<u64>, tail: bool) -> bool {
-        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+    pub(crate) fn fetch(
+        &mut self,
+        index: ConnKey,
+        file: &Rc<ServedFile>,
+        range: Range<u64>,
+        tail: bool,
+    ) -> bool {
+        let (inbox, connection) = (&self.shared.inboxes[self.number], self.id(index));
         let (Some(lane), Ok(copy)) = (file.lane(), file.try_clone()) else { return false };
         self.row.disk_waits.add(1);
         let bytes = (range.end - range.start).min(FETCH_BYTES as u64);
         let read = move || {
             let result = copy.fetch(range.start, bytes);
             drop(copy);
-            inbox.send(Message::Fetched { index, serial, tail, result });
+            inbox.send(Message::Fetched { connection, tail, result });
         };
         let submitted = lane.submit(Box::new(read));
         if submitted {
@@ -159,7 +166,7 @@ impl Processes {
 
     /// A helper reads what an application has passed. The time for that does not count against the client, but is bounded by
     /// `request_timeout`, as for the application itself.
-    pub(crate) fn await_passed(&mut self, index: u32) {
+    pub(crate) fn await_passed(&mut self, index: ConnKey) {
         match self.exchange(index).dispatch.pool {
             Some(pool) => {
                 let timeout = self.silence_max(pool);
@@ -170,7 +177,7 @@ impl Processes {
     }
 
     /// Counts a response that is aborted because of a file, and logs which process has passed that file.
-    pub(crate) fn note_broken_file(&mut self, index: u32) {
+    pub(crate) fn note_broken_file(&mut self, index: ConnKey) {
         let shared = self.shared;
         self.row.files_broken.add(1);
         let exchange = self.exchange_of(index);

@@ -3,6 +3,7 @@
 use super::Processes;
 use crate::agenda::Next;
 use crate::handoff::{RELAY_BIT, Relay};
+use crate::keys::ConnKey;
 use crate::upstream::Attempt;
 use crate::upstream::relay::unwatch;
 
@@ -68,7 +69,7 @@ impl Processes {
     /// The process of this channel has exited: what it had written is sent on; a response that is not whole by then is aborted.
     pub(crate) fn lose_relays(&mut self, channel: usize) {
         let of = |relay: &Relay| relay.channel as usize == channel && !relay.orphan;
-        let keys: Vec<(u32, Option<u32>)> = self
+        let keys: Vec<(u32, Option<ConnKey>)> = self
             .pools
             .relays
             .iter()

@@ -12,17 +12,18 @@ use super::crowded::Waiting;
 use crate::connection::State;
 use crate::handoff::Flushed;
 use crate::inbox::Message;
+use crate::keys::ConnKey;
 use maitred_control::SlotId;
 
 impl Processes {
     /// From here on a request waits, wherever that is.
-    pub(crate) fn note_waiting(&mut self, index: u32) {
+    pub(crate) fn note_waiting(&mut self, index: ConnKey) {
         let now = self.clock.now;
         self.exchange(index).dispatch.waits_since.get_or_insert(now);
     }
 
     /// How long a request has waited, in microseconds.
-    pub(crate) fn waited_us(&self, index: u32) -> u64 {
+    pub(crate) fn waited_us(&self, index: ConnKey) -> u64 {
         let since = self.exchange_of(index).and_then(|exchange| exchange.dispatch.waits_since);
         let waited = since.map(|since| self.clock.now.saturating_duration_since(since));
         waited.unwrap_or_default().as_micros() as u64
@@ -67,8 +68,8 @@ impl Processes {
     }
 
     /// Takes a connection out of the queue that it waits in, if it does.
-    pub(crate) fn leave_queue(&mut self, index: u32) {
-        if let State::Queued { pool, pin } = self.connections[index as usize].state {
+    pub(crate) fn leave_queue(&mut self, index: ConnKey) {
+        if let State::Queued { pool, pin } = self.connections[index].state {
             self.shared.quit_queue(usize::from(pool));
             if let Some(table) = self.shared.servers(pool) {
                 table.line.leave(self.number);
@@ -84,7 +85,7 @@ impl Processes {
     }
 
     /// A connection is closed: processes that keep its descriptor drop it, before its number is used again.
-    pub(crate) fn forget(&mut self, index: u32) {
+    pub(crate) fn forget(&mut self, index: ConnKey) {
         let (mut dirty, mut stuck) = (Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
             if channel.is_passing(index) {

@@ -18,13 +18,19 @@ use maitred_http::request::Request;
 use super::Processes;
 use crate::connection::State;
 use crate::handoff::{Ticket, client_of, rendezvous};
+use crate::keys::ConnKey;
 use crate::origin::Client;
 use maitred_config::Sticky;
 use maitred_control::SlotId;
 
 impl Processes {
     /// The slot whose process has to answer a request, and the home thread of that process. `None` where any may.
-    pub(crate) fn pinned(&self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<(u16, usize)> {
+    pub(crate) fn pinned(
+        &self,
+        index: ConnKey,
+        pool: usize,
+        request: &Request<'_, '_>,
+    ) -> Option<(u16, usize)> {
         let config = &self.shared.start.config;
         let slot = match config.pools.get(pool)?.sticky.as_ref()? {
             Sticky::Cookie(name) => {
@@ -35,7 +41,7 @@ impl Processes {
                 }
             }
             Sticky::Address => {
-                let peer = self.connections[index as usize].peer();
+                let peer = self.connections[index].peer();
                 let client = Client::of(request, &peer, &config.server.trusted_proxies);
                 self.ranked(pool, client_of(client.remote.address?.ip()))?
             }
@@ -72,7 +78,7 @@ impl Processes {
     /// The field that sets the cookie, if the client does not have it for this process.
     pub(crate) fn cookie_for(
         &mut self,
-        index: u32,
+        index: ConnKey,
         key: usize,
         request: &Request<'_, '_>,
     ) -> Option<Box<FieldLines>> {
@@ -86,7 +92,7 @@ impl Processes {
         }
         // Ids of requests are random enough to rank slots by.
         let client = ticket.map_or_else(|| self.forwarded.next_id() as u64, |ticket| ticket.client);
-        let peer = self.connections[index as usize].peer();
+        let peer = self.connections[index].peer();
         let secure = Client::of(request, &peer, &config.server.trusted_proxies).https;
         let value = Ticket { slot: id.slot, client }.cookie(name, &settings.mount, secure);
         let mut field = FieldLines::default();
@@ -112,8 +118,8 @@ impl Processes {
     }
 
     /// The slot that a waiting request waits for.
-    pub(crate) fn pin_of(&self, index: u32) -> Option<u16> {
-        match self.connections.get(index as usize)?.state {
+    pub(crate) fn pin_of(&self, index: ConnKey) -> Option<u16> {
+        match self.connections.get(index)?.state {
             State::Queued { pin, .. } => pin,
             _ => None,
         }

@@ -8,6 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Processes;
 use super::courtesy::Seen;
 use crate::handoff::{CHOICE_PERIOD, Costs, Sample};
+use crate::keys::ConnKey;
 use maitred_config::{Source, Transport};
 
 impl Processes {
@@ -27,7 +28,7 @@ impl Processes {
     }
 
     /// Counts what an application process, or a server, has answered a request with.
-    pub(crate) fn count_handed_off(&mut self, index: u32, body_bytes: u64) {
+    pub(crate) fn count_handed_off(&mut self, index: ConnKey, body_bytes: u64) {
         self.row.bytes_handed_off.add(body_bytes);
         let now = self.clock.now;
         let exchange = self.exchange(index);

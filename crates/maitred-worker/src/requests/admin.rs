@@ -15,6 +15,7 @@ use crate::clients::answer::CONFIG_PATH;
 use crate::connection::table::Phase;
 use crate::connection::wire::Then;
 use crate::connection::{After, State};
+use crate::keys::{ConnId, ConnKey};
 use crate::shared::Outgoing;
 use crate::step::{RequestInput, Step};
 use maitred_config::{AdminAddress, Pool};
@@ -96,7 +97,7 @@ impl Requests {
     /// Answers on the admin listener.
     pub(crate) fn answer_admin(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -125,7 +126,7 @@ impl Requests {
     }
 
     /// What there is to read, and what is wrong with all other requests.
-    fn answer_page(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+    fn answer_page(&mut self, index: ConnKey, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         match (request.method, request.path) {
             (Method::Get | Method::Head, "/") => {
                 let location = Field::new("Location", "/status");
@@ -173,7 +174,7 @@ impl Requests {
     /// A command goes to the master, if the client may give it one; the connection waits for the answer.
     pub(super) fn ask_master(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         command: Command,
@@ -182,15 +183,15 @@ impl Requests {
         if let Some(refused) = self.refuse_command(index, request, given) {
             return refused;
         }
-        let serial = self.connections[index as usize].serial;
+        let connection = self.id(index);
         let interim = request.version != Version::Http10;
-        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim, text };
+        let asked = Outgoing::Ask { command, thread: self.number, connection, interim, text };
         self.shared.outbox.send(asked);
         self.await_answer(index)
     }
 
     /// The connection waits until a command is carried out, or a question is answered.
-    pub(super) fn await_answer(&mut self, index: u32) -> Step {
+    pub(super) fn await_answer(&mut self, index: ConnKey) -> Step {
         self.enter(index, State::Command);
         self.arm_in(index, COMMAND_TIMEOUT);
         Step::Waits
@@ -199,7 +200,7 @@ impl Requests {
     /// What becomes of a command that is not carried out: its client may not give it one, or an earlier answer is on its way.
     pub(super) fn refuse_command(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Option<Step> {
@@ -222,7 +223,7 @@ impl Requests {
 
     /// Whether the client may send commands: over the Unix socket if it is root or the account of the master, by its credentials
     /// (`SO_PEERCRED`, unix(7)); over TCP, which every local user and every application can reach, if it has the token.
-    fn may_command(&self, index: u32, request: &Request<'_, '_>) -> Result<(), &'static str> {
+    fn may_command(&self, index: ConnKey, request: &Request<'_, '_>) -> Result<(), &'static str> {
         let start = &self.shared.start;
         if let Some(AdminAddress::Tcp(_)) = start.config.server.admin {
             let Some(token) = &start.admin_token else { return Err(NO_TOKEN) };
@@ -232,7 +233,7 @@ impl Requests {
             let right = said.is_some_and(|said| verify_slices_are_equal(said, &token.0).is_ok());
             return if right { Ok(()) } else { Err(WRONG_TOKEN) };
         }
-        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
+        let socket = self.connections.get(index).and_then(|connection| connection.socket.as_ref());
         let peer = socket.and_then(|socket| socket_peercred(socket).ok()).map(|peer| peer.uid.as_raw());
         match peer {
             Some(uid) if uid == 0 || uid == start.master_uid => Ok(()),
@@ -241,7 +242,7 @@ impl Requests {
     }
 
     /// The page; its content security policy says what it may do.
-    fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+    fn admin_page(&mut self, index: ConnKey, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let reply = Reply {
             status: 200,
             fields: &[
@@ -258,7 +259,7 @@ impl Requests {
 
     /// A name in `Host` that any owner of a domain can point at this machine: for a browser, a page of that domain would have the
     /// same origin as this server.
-    fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+    fn refuse_host(&mut self, index: ConnKey, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let body =
             "421 Misdirected Request\nThe admin address answers for localhost and loopback addresses only.\n";
         let given = RequestInput { last: true, ..given };
@@ -267,7 +268,7 @@ impl Requests {
 
     pub(super) fn admin_reply(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         status: u16,
         content_type: &str,
@@ -279,8 +280,9 @@ impl Requests {
     }
 
     /// The master reports what a command waits for. The client gets that too, if it accepts interim responses.
-    pub(crate) fn on_command_waits(&mut self, index: u32, serial: u32, interim: bool, text: &str) {
-        if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Command) {
+    pub(crate) fn on_command_waits(&mut self, connection: ConnId, interim: bool, text: &str) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Command) {
             return;
         }
         self.arm_in(index, COMMAND_TIMEOUT);
@@ -299,15 +301,17 @@ impl Requests {
     }
 
     /// The master has answered a command.
-    pub(crate) fn on_command_done(&mut self, index: u32, serial: u32, well: bool, text: &str) {
-        if self.is_current(index, serial) && self.connections[index as usize].is(Phase::Command) {
+    pub(crate) fn on_command_done(&mut self, connection: ConnId, well: bool, text: &str) {
+        let index = connection.key;
+        if self.is_current(connection) && self.connections[index].is(Phase::Command) {
             self.end_command(index, if well { 200 } else { 409 }, text);
         }
     }
 
     /// The master has answered a command with a document.
-    pub(crate) fn on_command_document(&mut self, index: u32, serial: u32, document: &Document) {
-        if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Command) {
+    pub(crate) fn on_command_document(&mut self, connection: ConnId, document: &Document) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Command) {
             return;
         }
         let (status, content_type) = (document.status, &document.content_type);
@@ -320,13 +324,13 @@ impl Requests {
     }
 
     /// Answers a command, and closes: a client sends one command per connection.
-    pub(crate) fn end_command(&mut self, index: u32, status: u16, text: &str) {
+    pub(crate) fn end_command(&mut self, index: ConnKey, status: u16, text: &str) {
         let body = format!("{text}\n");
         let content_type = "text/plain; charset=utf-8";
         self.end_with(index, &Reply { status, fields: &[], content_type, body: body.as_bytes() });
     }
 
-    fn end_with(&mut self, index: u32, reply: &Reply<'_>) {
+    fn end_with(&mut self, index: ConnKey, reply: &Reply<'_>) {
         let status = reply.status;
         let context = self.context_of(index, self.shared.router.admin_plan(), Persistence::Close, false);
         let (_, mut writer) = self.files_and_writer(index, context);
@@ -444,9 +448,9 @@ mod tests {
                 })
             };
             assert_eq!(may(&thread).is_ok(), is_operator, "{own} commands what {master_uid} has started");
-            let socket = thread.connections[index as usize].socket.take();
+            let socket = thread.connections[index].socket.take();
             assert_eq!(may(&thread), Err(NOT_OPERATOR), "without a socket nothing is known of the peer");
-            thread.connections[index as usize].socket = socket;
+            thread.connections[index].socket = socket;
             thread.close(index);
         }
     }

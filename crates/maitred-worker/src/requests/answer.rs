@@ -4,6 +4,7 @@ use maitred_http::request::{Method, Reject, Request};
 
 use super::Requests;
 use crate::connection::{After, State};
+use crate::keys::ConnKey;
 use crate::step::{RequestInput, Step};
 use maitred_config::Template;
 use maitred_files::exchange::{Decision, Field, ReplyContext, ResponseWriter};
@@ -17,7 +18,12 @@ const NO_RESPONSE: u16 = 444;
 
 impl Requests {
     /// Answers a request, as was decided.
-    pub(crate) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+    pub(crate) fn answer(
+        &mut self,
+        index: ConnKey,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Step {
         if !matches!(given.routed.decision, Decision::Admin | Decision::Configure | Decision::Refused(_))
             && self.is_too_early(index, request)
         {
@@ -42,7 +48,7 @@ impl Requests {
 
     /// Whether a request has to come again after the handshake: one in early data may be a replay, and must do no harm (RFC 8470
     /// section 5.2).
-    pub(super) fn is_too_early(&self, index: u32, request: &Request<'_, '_>) -> bool {
+    pub(super) fn is_too_early(&self, index: ConnKey, request: &Request<'_, '_>) -> bool {
         let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         !safe && self.is_early(index)
     }
@@ -50,7 +56,7 @@ impl Requests {
     /// Answers a request with what its route names.
     fn answer_by_route(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         choice: Choice<'static>,
@@ -86,7 +92,7 @@ impl Requests {
     /// Sends a request to a pool, or to one of its scripts.
     fn send_to_application(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -100,7 +106,7 @@ impl Requests {
     /// Answers with what the configuration says, in a coding of that if the route has one for the client.
     fn respond(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         (status, body, content_type): (u16, &'static str, &str),
@@ -124,7 +130,7 @@ impl Requests {
 
     fn redirect(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         (to, status): (&Template, u16),
@@ -138,7 +144,7 @@ impl Requests {
     /// Answers with a file; or hands the request to the pool that gets those for what is not among the files.
     fn answer_files(
         &mut self,
-        index: u32,
+        index: ConnKey,
         set: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -168,7 +174,7 @@ impl Requests {
     /// Answers with a file that the response of a pool has named. Whatever the method was, the file is read.
     fn answer_named_file(
         &mut self,
-        index: u32,
+        index: ConnKey,
         set: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -196,7 +202,7 @@ impl Requests {
 
     /// A request whose routes lead to one another without an end.
     #[cold]
-    fn answer_endless(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+    fn answer_endless(&mut self, index: ConnKey, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         self.log_limited(|| {
             tracing::warn!(path = request.path, "500: `reroute` leads to itself, more than ten times");
         });
@@ -205,7 +211,12 @@ impl Requests {
 
     /// Ends the connection, or the stream, without a response; the access log has the request.
     #[cold]
-    fn close_unanswered(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+    fn close_unanswered(
+        &mut self,
+        index: ConnKey,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Step {
         if !self.buffers.tx.is_empty() {
             // What was answered before belongs to other requests.
             return Step::FlushFirst;
@@ -218,7 +229,7 @@ impl Requests {
     }
 
     /// Answers a request that did not come in time, and closes.
-    pub(crate) fn answer_timeout(&mut self, index: u32) {
+    pub(crate) fn answer_timeout(&mut self, index: ConnKey) {
         let (status, exchange) = (408, self.exchange(index));
         if !exchange.head.is_empty() {
             return self.refuse_kept(index, status, &[]);

@@ -24,6 +24,7 @@ use crate::exchanges::fill::Begun;
 use crate::exchanges::follow::CACHE_NAME;
 use crate::fills::{Fill, How, Joined, Phase};
 use crate::kept::{besides, lifetime_of, primary_text, target, variant_key, variant_text, wanted};
+use crate::keys::ConnKey;
 use crate::step::{RequestInput, Step};
 use maitred_cache::{Entry, Found, Key, Kind, Store};
 use maitred_files::kept::Kept;
@@ -50,14 +51,14 @@ impl Requests {
     /// Asks the store about a request. `None`: it goes to the pool, and what comes of it is not kept.
     pub(super) fn ask_cache(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
     ) -> Option<Step> {
         let caching: &'static Caching = given.routed.plan.cache.as_deref()?;
         let store = self.shared.cache.as_ref()?;
-        let (request, connection) = (context.request, &self.connections[index as usize]);
+        let (request, connection) = (context.request, &self.connections[index]);
         if connection.internal || request.upgrade || maitred_http::grpc::Form::of(request).is_some() {
             return None;
         }
@@ -102,12 +103,12 @@ impl Requests {
         }
     }
 
-    fn note_cached(&mut self, index: u32, cached: Cached) {
-        self.connections[index as usize].cached = cached;
+    fn note_cached(&mut self, index: ConnKey, cached: Cached) {
+        self.connections[index].cached = cached;
     }
 
     /// Notes how a request has come to what it is answered with.
-    fn note_how(&mut self, index: u32, how: How) {
+    fn note_how(&mut self, index: ConnKey, how: How) {
         match how {
             How::Validated => self.note_cached(index, Cached::Validated),
             How::InsteadOfError => self.note_cached(index, Cached::Stale),
@@ -115,7 +116,7 @@ impl Requests {
     }
 
     /// A request goes to the pool, and what comes of it is not kept.
-    fn bypass(&mut self, index: u32) -> Option<Step> {
+    fn bypass(&mut self, index: ConnKey) -> Option<Step> {
         self.note_cached(index, Cached::Bypass);
         self.row.response_cache_bypassed.add(1);
         None
@@ -156,7 +157,7 @@ impl Requests {
     /// Decides about a response that is there.
     fn use_kept(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         asked: Asked,
@@ -201,7 +202,7 @@ impl Requests {
     /// Fetches a response anew, behind the back of a client that gets what is stale.
     fn refresh(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         asked: &Asked,
@@ -224,7 +225,7 @@ impl Requests {
     /// Has a request wait for a response that is fetched; `None`: it goes to the pool by itself.
     fn fetch_for(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         asked: Asked,
@@ -270,7 +271,7 @@ impl Requests {
     /// Answers with what is kept.
     fn answer_kept(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         entry: &Arc<Entry>,

@@ -15,6 +15,7 @@ use maitred_http::fields::FieldLines;
 use maitred_http::request::Request;
 
 use super::Requests;
+use crate::keys::ConnKey;
 use crate::step::RequestInput;
 use maitred_cache::{Body, Entry, Fetch, Found, Head, Kind, Store};
 use maitred_config::Coding;
@@ -38,7 +39,7 @@ impl Requests {
     /// The coding of a response that is kept, by what a request accepts.
     pub(super) fn coding_of_kept(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         (entry, own): (&Arc<Entry>, Option<&FieldLines>),
@@ -48,7 +49,7 @@ impl Requests {
         };
         let accepted = request.known.accept_encoding.map(|list| list.joined());
         let accepted = accepted.as_deref();
-        let secret = self.connections[index as usize].secure || self.origin(index, request).https;
+        let secret = self.connections[index].secure || self.origin(index, request).https;
         let wish = Wish { rules, coding: rules::best(rules.kept(), accepted), secret };
         let length = entry.body.len().to_string();
         let mut facts = Facts::new(entry.head.status);

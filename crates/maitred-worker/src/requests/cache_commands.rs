@@ -9,6 +9,7 @@ use maitred_http::uri::decode_parameter;
 use super::Requests;
 use crate::cache_commands::{Asker, Shown};
 use crate::kept::{ToldApart, primary_text};
+use crate::keys::ConnKey;
 use crate::step::{RequestInput, Step};
 use maitred_cache::Purge;
 
@@ -209,7 +210,7 @@ impl Requests {
     /// Has a helper thread carry out a command about the cache, if the client may give it one.
     pub(super) fn ask_about_cache(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         asked: Result<Asked, String>,
@@ -219,8 +220,7 @@ impl Requests {
         }
         let asker = Asker {
             thread: self.number,
-            index,
-            serial: self.connections[index as usize].serial,
+            connection: self.id(index),
             interim: request.version != Version::Http10,
         };
         let (status, why) = match asked {

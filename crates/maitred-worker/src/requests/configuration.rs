@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use maitred_http::request::Request;
 
 use super::Requests;
+use crate::keys::ConnKey;
 use crate::step::{RequestInput, Step};
 use maitred_control::{Command, ConfigCommand};
 
@@ -14,7 +15,7 @@ impl Requests {
     /// Sends the configuration of a request to the master.
     pub(super) fn configure(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -32,10 +33,9 @@ impl Requests {
     }
 
     /// The body, from wherever it was kept: it is short, and was written a moment ago.
-    fn whole_body(&mut self, index: u32, inline: &[u8]) -> Result<String, String> {
+    fn whole_body(&mut self, index: ConnKey, inline: &[u8]) -> Result<String, String> {
         let bad = |why: &str| format!("400 Bad Request\n{why}\n");
-        let exchange =
-            self.connections.get_mut(index as usize).and_then(|found| found.exchange.as_deref_mut());
+        let exchange = self.connections.get_mut(index).and_then(|found| found.exchange.as_deref_mut());
         let bytes = match exchange.and_then(|exchange| exchange.body.spool.take()) {
             None => inline.to_vec(),
             Some(spool) => {

@@ -11,11 +11,12 @@ use std::time::Duration;
 use super::Requests;
 use crate::connection::gated::{Held, Verdict, Waits};
 use crate::connection::table::Phase;
+use crate::keys::ConnKey;
 use crate::upstream::HALF_CLOSED_TIMEOUT;
 
 impl Requests {
     /// Holds a request for so long, unless too many are held.
-    pub(super) fn delay(&mut self, index: u32, time: Duration) -> Verdict {
+    pub(super) fn delay(&mut self, index: ConnKey, time: Duration) -> Verdict {
         let Some(permit) = self.shared.delayed.take(1) else {
             self.row.delays_left_out.add(1);
             return Verdict::Pass;
@@ -27,7 +28,7 @@ impl Requests {
     }
 
     /// A deadline has passed. False if it is not that of a delay.
-    pub(super) fn end_delay(&mut self, index: u32) -> bool {
+    pub(super) fn end_delay(&mut self, index: ConnKey) -> bool {
         let Some(held) = self.held(index) else { return false };
         match held.leaves {
             true => self.abort_any(index),
@@ -37,7 +38,7 @@ impl Requests {
     }
 
     /// The client of a request that waits at a gate has finished sending, and may have gone.
-    pub(super) fn shorten_delay(&mut self, index: u32) {
+    pub(super) fn shorten_delay(&mut self, index: ConnKey) {
         let soon = self.clock.now + HALF_CLOSED_TIMEOUT;
         if let Some(held) = self.held(index).filter(|held| !held.leaves && soon < held.until) {
             held.leaves = true;
@@ -45,8 +46,8 @@ impl Requests {
         }
     }
 
-    fn held(&mut self, index: u32) -> Option<&mut Held> {
-        let connection = self.connections.get_mut(index as usize).filter(|found| found.is(Phase::Gate))?;
+    fn held(&mut self, index: ConnKey) -> Option<&mut Held> {
+        let connection = self.connections.get_mut(index).filter(|found| found.is(Phase::Gate))?;
         connection.exchange.as_deref_mut()?.dispatch.gated.as_deref_mut()?.waits.as_mut()?.held.as_mut()
     }
 }

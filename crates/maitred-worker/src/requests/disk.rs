@@ -3,19 +3,15 @@
 use super::Requests;
 use crate::connection::State;
 use crate::exchanges::send::RESIDENT_BYTES;
+use crate::keys::ConnId;
 use maitred_files::Segment;
 
 impl Requests {
     /// A helper has read a piece of a file.
-    pub(crate) fn on_fetched(
-        &mut self,
-        index: u32,
-        serial: u32,
-        tail: bool,
-        result: std::io::Result<Vec<u8>>,
-    ) {
-        if !self.is_current(index, serial)
-            || !matches!(self.connections[index as usize].state, State::Writing | State::Upstream(_))
+    pub(crate) fn on_fetched(&mut self, connection: ConnId, tail: bool, result: std::io::Result<Vec<u8>>) {
+        let index = connection.key;
+        if !self.is_current(connection)
+            || !matches!(self.connections[index].state, State::Writing | State::Upstream(_))
         {
             return;
         }
@@ -34,7 +30,7 @@ impl Requests {
             pieces.push_front(Segment::Bytes(bytes.into()));
         }
         self.progress(index);
-        match self.connections[index as usize].state {
+        match self.connections[index].state {
             State::Upstream(_) => self.pump_to_client(index),
             _ => self.on_writable(index),
         }
@@ -53,12 +49,13 @@ impl Requests {
         }
     }
 
-    pub(crate) fn on_disk_done(&mut self, index: u32, serial: u32, result: std::io::Result<()>) {
-        if !self.is_current(index, serial) {
+    pub(crate) fn on_disk_done(&mut self, connection: ConnId, result: std::io::Result<()>) {
+        let index = connection.key;
+        if !self.is_current(connection) {
             return;
         }
         let now = self.clock.now;
-        match self.connections[index as usize].state {
+        match self.connections[index].state {
             // Whether a read went well shows when it is tried again.
             State::Disk => self.resume(index),
             State::Spooling => self.on_spooled(index, result),
@@ -74,7 +71,7 @@ impl Requests {
                     }
                 }
                 self.progress(index);
-                match self.connections[index as usize].state {
+                match self.connections[index].state {
                     State::Upstream(_) => self.pump_to_client(index),
                     _ => self.on_writable(index),
                 }

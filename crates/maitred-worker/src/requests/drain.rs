@@ -9,20 +9,21 @@ use super::Requests;
 use crate::connection::State;
 use crate::connection::wire::Wire;
 use crate::drain::{CARRIED_BYTES_MAX, Carried, Note, send_connection};
+use crate::keys::ConnKey;
 
 /// How long a connection that has sent nothing yet may take to do so once there is no successor for it.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Requests {
     pub(crate) fn dismiss_idle(&mut self) {
-        let all: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
+        let all: Vec<ConnKey> = self.connections.iter().map(|(index, _)| index).collect();
         all.into_iter().for_each(|index| self.dismiss(index));
     }
 
     /// Passes a connection to the successor if it is idle, or closes it.
-    pub(crate) fn dismiss(&mut self, index: u32) {
+    pub(crate) fn dismiss(&mut self, index: ConnKey) {
         let Some(drain) = &self.drain else { return };
-        let Some(connection) = self.connections.get(index as usize) else { return };
+        let Some(connection) = self.connections.get(index) else { return };
         match connection.state {
             State::Watching => return self.close(index),
             State::Multiplexed { session } => return self.leave(session),
@@ -52,12 +53,12 @@ impl Requests {
 
     /// While the master's executable is replaced, no application processes are started for this worker process: if none is left,
     /// a request goes to the successor with its connection, if it can.
-    fn give_waiting(&mut self, index: u32, pool: usize) {
+    fn give_waiting(&mut self, index: ConnKey, pool: usize) {
         if !self.shared.alone.load(Relaxed) {
             return;
         }
         let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let fits = connection.exchange.as_ref().is_some_and(|exchange| {
             let bytes = exchange.head.bytes().len() + exchange.body.content.len() + exchange.input.len();
             let body = &exchange.body;
@@ -71,8 +72,8 @@ impl Requests {
         }
     }
 
-    fn give(&mut self, index: u32, successor: &OwnedFd) {
-        let connection = &self.connections[index as usize];
+    fn give(&mut self, index: ConnKey, successor: &OwnedFd) {
+        let connection = &self.connections[index];
         let Some(socket) = &connection.socket else { return };
         let note = Note {
             awaits_proxy: connection.awaits_proxy,

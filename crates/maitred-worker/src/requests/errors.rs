@@ -3,12 +3,13 @@
 use super::Requests;
 use crate::connection::incoming::Incoming;
 use crate::connection::{After, State};
+use crate::keys::ConnKey;
 use crate::step::Stop;
 use maitred_files::exchange::Field;
 
 impl Requests {
     /// Answers a request whose body is coming with an error. Nothing more is read from its connection.
-    pub(crate) fn refuse_body(&mut self, index: u32, status: u16, fields: &[Field<'_>]) -> Stop {
+    pub(crate) fn refuse_body(&mut self, index: ConnKey, status: u16, fields: &[Field<'_>]) -> Stop {
         self.note_refused(index, status, fields);
         if !self.buffers.tx.is_empty() {
             // The page may have to be fetched, and what was answered before must not wait for that.

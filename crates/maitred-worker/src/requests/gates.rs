@@ -41,6 +41,7 @@ use crate::connection::table::Phase;
 use crate::connection::{After, State};
 use crate::facts::identity::{Source, USER_BYTES_MAX, User};
 use crate::inbox::Message;
+use crate::keys::{ConnId, ConnKey};
 use crate::requests::questions::send_to;
 use crate::requests::receive::Unread;
 use crate::step::{RequestInput, Step, Stop};
@@ -97,13 +98,13 @@ impl Requests {
     /// Asks the gates about a request, from this place on: what was decided, or that it is denied. `None`: it has to wait.
     pub(crate) fn ask_gates(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         routed: Routed,
         from: usize,
     ) -> Option<Routed> {
         let Some(gates) = routed.plan.gates.as_deref() else { return Some(routed) };
-        if let (0, Some(exchange)) = (from, self.connections[index as usize].exchange.as_deref_mut()) {
+        if let (0, Some(exchange)) = (from, self.connections[index].exchange.as_deref_mut()) {
             // Nothing that was found out about an earlier request is true of this one.
             exchange.dispatch.gated = None;
         }
@@ -141,7 +142,7 @@ impl Requests {
     fn ask_gate(
         &mut self,
         gate: Gate,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         (gates, routed): (&'static Gates, Routed),
     ) -> Verdict {
@@ -181,7 +182,7 @@ impl Requests {
 
     /// Whether the user that the gates before this one have found is one of the route's. Who has passed by its address alone is
     /// none.
-    fn ask_for_named(&self, index: u32, users: &[String]) -> Verdict {
+    fn ask_for_named(&self, index: ConnKey, users: &[String]) -> Verdict {
         let gated = self.exchange_of(index).and_then(|exchange| exchange.dispatch.gated.as_deref());
         match gated.and_then(Gated::user).map(User::name) {
             Some(user) if users.iter().any(|named| named == user) => Verdict::Pass,
@@ -190,18 +191,17 @@ impl Requests {
     }
 
     /// Has the password of a request checked, unless it is known.
-    fn ask_for_user(&mut self, index: u32, request: &Request<'_, '_>, basic: &'static Basic) -> Verdict {
+    fn ask_for_user(&mut self, index: ConnKey, request: &Request<'_, '_>, basic: &'static Basic) -> Verdict {
         let Some(given) = basic::credentials(request) else { return Verdict::Refuse(unknown_user(basic)) };
         let (hash, exists) = basic.hash_of(&given.user, &self.shared.user_lists.get(basic.file));
         let claimed = User::new(given.user.as_bytes(), Source::BasicAuth);
         let from = self.origin(index, request).client.map(AddressKey::of);
         let (user, password) = (given.user, given.password);
         let check = Check { hash, exists, user, password, cache: basic.cache, from };
-        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+        let (inbox, connection) = (&self.shared.inboxes[self.number], self.id(index));
         self.checks = self.checks.wrapping_add(1);
         let number = self.checks;
-        let done =
-            Box::new(move |right| inbox.send(Message::Checked { index, serial, check: number, right }));
+        let done = Box::new(move |right| inbox.send(Message::Checked { connection, check: number, right }));
         match self.shared.verifier.ask(check, self.clock.now, done) {
             Asked::Known(right) => self.judge_user(index, basic, claimed.filter(|_| right)),
             Asked::Waits => {
@@ -219,7 +219,7 @@ impl Requests {
     }
 
     /// `user`: who has shown the right password.
-    fn judge_user(&mut self, index: u32, basic: &Basic, user: Option<User>) -> Verdict {
+    fn judge_user(&mut self, index: ConnKey, basic: &Basic, user: Option<User>) -> Verdict {
         match user {
             Some(user) => {
                 let gated = self.gated(index);
@@ -233,7 +233,7 @@ impl Requests {
 
     /// A gate that lets a request pass has found out whose it is. An empty name is none (a guest, say); one that cannot be passed
     /// on as it is would be another one in some place, so the request has no user then.
-    pub(super) fn identify(&mut self, index: u32, name: &[u8], source: Source) {
+    pub(super) fn identify(&mut self, index: ConnKey, name: &[u8], source: Source) {
         match User::new(name, source) {
             Some(user) => self.gated(index).identify(user),
             None if name.is_empty() => {}
@@ -248,8 +248,9 @@ impl Requests {
     }
 
     /// A helper thread has checked a password, or will not (`None`).
-    pub(crate) fn on_checked(&mut self, (index, serial): (u32, u32), check: u32, right: Option<bool>) {
-        if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Gate) {
+    pub(crate) fn on_checked(&mut self, connection: ConnId, check: u32, right: Option<bool>) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Gate) {
             return;
         }
         let waits = self.gated(index).waits.as_mut();
@@ -268,7 +269,7 @@ impl Requests {
     }
 
     /// The deadline of a request that waits for a gate has passed.
-    pub(crate) fn on_gate_timeout(&mut self, index: u32) {
+    pub(crate) fn on_gate_timeout(&mut self, index: ConnKey) {
         let waits = self.gated(index).waits.as_ref();
         let denial = match waits.is_some_and(|waits| waits.question.is_some() || waits.module.is_some()) {
             true => Denial::of(504),
@@ -280,7 +281,7 @@ impl Requests {
     /// Keeps a request until its gate has said something: its head, and of its body what is there of a whole one.
     pub(crate) fn wait_for_gate(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
         whole: bool,
@@ -289,7 +290,7 @@ impl Requests {
         self.enter_gate(index, whole);
     }
 
-    pub(super) fn enter_gate(&mut self, index: u32, whole: bool) {
+    pub(super) fn enter_gate(&mut self, index: ConnKey, whole: bool) {
         if let Some(waits) = &mut self.gated(index).waits {
             waits.whole = whole;
         }
@@ -308,8 +309,8 @@ impl Requests {
     }
 
     /// A gate that a request waits for has said something.
-    pub(crate) fn on_verdict(&mut self, index: u32, verdict: Verdict) {
-        if !self.connections[index as usize].is(Phase::Gate) {
+    pub(crate) fn on_verdict(&mut self, index: ConnKey, verdict: Verdict) {
+        if !self.connections[index].is(Phase::Gate) {
             return;
         }
         let Some(waits) = self.gated(index).waits.take() else { return };
@@ -355,7 +356,7 @@ impl Requests {
     }
 
     /// Goes on with a connection whose request has passed its gates, or was refused.
-    fn go_on(&mut self, index: u32, stop: Option<Stop>, rest: &[u8]) {
+    fn go_on(&mut self, index: ConnKey, stop: Option<Stop>, rest: &[u8]) {
         let stop = match stop.unwrap_or(Stop::Flush) {
             // Closing with something unread would make the kernel send a reset.
             Stop::Settled(Some(After::Close)) if !rest.is_empty() => Stop::Settled(Some(After::Linger)),
@@ -367,19 +368,19 @@ impl Requests {
         self.act_on(index, stop);
     }
 
-    fn deny(&mut self, index: u32, routed: Routed, denial: Denial) -> Routed {
+    fn deny(&mut self, index: ConnKey, routed: Routed, denial: Denial) -> Routed {
         self.gated(index).denial = Some(denial);
         Routed { decision: Decision::Denied, ..routed }
     }
 
-    pub(super) fn gated(&mut self, index: u32) -> &mut Gated {
+    pub(super) fn gated(&mut self, index: ConnKey) -> &mut Gated {
         self.exchange(index).dispatch.gated.get_or_insert_default()
     }
 
     /// Answers a request that a gate has refused.
     pub(crate) fn answer_denied(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {

@@ -37,6 +37,7 @@ use crate::forward::{may_be_informed, protocol, takes_trailers};
 use crate::frame::{append_body, append_no_body, payload_bytes_max};
 use crate::handoff::{Channel, RELAY_BIT, SentBody};
 use crate::inbox::{ConnectionTransfer, Origin};
+use crate::keys::ConnKey;
 use crate::origin::Client;
 use crate::processes::Processes;
 use crate::shared::Local;
@@ -52,7 +53,7 @@ impl Requests {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
     pub(crate) fn send_to_pool(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -102,14 +103,12 @@ impl Requests {
     /// Sends a copy of a request to another pool, once, if all of its body is at hand.
     fn mirror(
         &mut self,
-        index: u32,
+        index: ConnKey,
         asked: (&Request<'_, '_>, (Target<'_>, &[u8])),
         body: &[u8],
         mirror: &Mirror,
     ) {
-        if self.connections[index as usize].internal
-            || std::mem::replace(&mut self.gated(index).mirrored, true)
-        {
+        if self.connections[index].internal || std::mem::replace(&mut self.gated(index).mirrored, true) {
             return;
         }
         if !mirror.takes(self.forwarded.next_id()) {
@@ -124,14 +123,14 @@ impl Requests {
 
     /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread at
     /// `connections_per_thread_max` gets the request alone.
-    pub(crate) fn transfer_connection(&mut self, index: u32, pool: u16, thread: usize) {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn transfer_connection(&mut self, index: ConnKey, pool: u16, thread: usize) {
+        let connection = &self.connections[index];
         if connection.is_stream() || !connection.internal && !self.shared.claim(thread) {
             return self.send_to_thread(index, pool, thread);
         }
         let claimed = !connection.internal;
         self.unwatch(index);
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let mut exchange = connection.exchange.take().unwrap_or_default();
         let input = std::mem::take(&mut exchange.input);
         let request = exchange.into_request();
@@ -165,7 +164,7 @@ impl Requests {
     /// Lets a request wait for a process, or for that of one slot, if there is room in the queue.
     fn enqueue(
         &mut self,
-        index: u32,
+        index: ConnKey,
         (pool, pin): (usize, Option<u16>),
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -213,7 +212,7 @@ impl Requests {
     /// But a person who has started the application by one line, at this machine, is shown what it said.
     pub(super) fn refuse_queued(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -234,7 +233,7 @@ impl Requests {
     }
 
     /// `queue_timeout` of a request that waits for a process of this pool has passed.
-    pub(crate) fn on_queue_timeout(&mut self, index: u32, pool: usize) {
+    pub(crate) fn on_queue_timeout(&mut self, index: ConnKey, pool: usize) {
         self.row.queue_refused.add(1);
         self.leave_queue(index);
         self.name_for_pool(index, pool);
@@ -242,7 +241,7 @@ impl Requests {
     }
 
     /// Ends a connection whose client has gone while its request waited.
-    pub(crate) fn give_up(&mut self, index: u32) {
+    pub(crate) fn give_up(&mut self, index: ConnKey) {
         self.leave_queue(index);
         self.abort_unanswered(index);
     }
@@ -250,7 +249,7 @@ impl Requests {
     /// Writes the request's frame; it leaves with all others of this turn.
     fn hand_off(
         &mut self,
-        index: u32,
+        index: ConnKey,
         key: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -267,7 +266,7 @@ impl Requests {
         let queue_us = self.waited_us(index);
         let cookie = self.cookie_for(index, key, context.request);
         // Fields that Maitred adds need a relay, and so does a connection whose number is still in use on the channel.
-        let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
+        let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index.number());
         let (plan, last) = (given.routed.plan, RequestInput { last: true, ..given });
         let way = if relayed {
             ChosenTransport::Relay
@@ -300,7 +299,7 @@ impl Requests {
             }
             None => {
                 self.exchange(index).after = Some(if keep { After::Keep } else { After::Close });
-                self.connections[index as usize].shared = true;
+                self.connections[index].shared = true;
                 self.enter(index, State::HandedOff { channel: key as u32, request, may_detach });
             }
         }
@@ -311,7 +310,7 @@ impl Requests {
     /// The response will come through this relay, and the body goes there, unless it was in the frame.
     fn start_relayed(
         &mut self,
-        index: u32,
+        index: ConnKey,
         relay: u32,
         handed: Handed,
         request: &Request<'_, '_>,
@@ -328,7 +327,7 @@ impl Requests {
     }
 
     /// A process has the request now.
-    fn count_handoff(&mut self, index: u32, key: usize, queue_us: u64) {
+    fn count_handoff(&mut self, index: ConnKey, key: usize, queue_us: u64) {
         let pool = self.pools.channels[key].id.pool;
         let due = self.first_due(index, pool);
         self.wheel.arm(index, due);
@@ -353,7 +352,7 @@ impl Requests {
     /// Keeps what the log, an error and a retry need.
     fn note_handed_off(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: u16,
         queue_us: u64,
         request: &Request<'_, '_>,
@@ -375,7 +374,7 @@ impl Requests {
     /// nothing was written.
     fn write_frame(
         &mut self,
-        index: u32,
+        index: ConnKey,
         key: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -388,11 +387,11 @@ impl Requests {
         let streams = self.passes_body(index);
         let (plan, queue_us) = (given.routed.plan, sent.queue_us);
         let rules = &plan.requests;
-        let may = ResponseMay::of(&self.connections[index as usize], request, settings, (plan, streams));
+        let may = ResponseMay::of(&self.connections[index], request, settings, (plan, streams));
         let trailers = self.outbound_trailers(index, request, settings, rules);
         let (across, spool, id) = self.take_for_frame(index);
         let Processes { clients, pools, .. } = &mut self.exchanges.processes;
-        let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
+        let (connection, channel) = (&clients.connections[index], &mut pools.channels[key]);
         let way = BodyWay::of(streams, spool.as_deref(), channel.sockets_only);
         let flags = flags_of(request, sent.keep, way, switch.is_some());
         let (connection_number, number, passes) = sent.enter(channel, index, now);
@@ -435,7 +434,7 @@ impl Requests {
     }
 
     /// What a frame takes along: what another thread has said of the request, its spooled body, and its id.
-    fn take_for_frame(&mut self, index: u32) -> (Option<Box<RemoteRequest>>, Option<Box<Spool>>, u128) {
+    fn take_for_frame(&mut self, index: ConnKey) -> (Option<Box<RemoteRequest>>, Option<Box<Spool>>, u128) {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
         let (across, spool) = (exchange.dispatch.across.take(), exchange.body.spool.take());
@@ -449,7 +448,7 @@ impl Requests {
     /// a relay has been found to be cheaper.
     fn choose_transport(
         &self,
-        index: u32,
+        index: ConnKey,
         key: usize,
         request: &Request<'_, '_>,
         plan: &Plan,
@@ -459,7 +458,7 @@ impl Requests {
         // A connection that is passed for good costs nothing more afterwards.
         let cheaper = self.pools.pools.get(number).is_some_and(|pool| pool.choice.relays())
             && protocol(request, pool).is_none();
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let framed = connection.is_stream();
         let not_tcp = connection.is_foreign() || connection.remote.address.is_none();
         self.row.relayed_isolated.add(u64::from(pool.isolate));
@@ -481,12 +480,12 @@ impl Requests {
     /// what a client sends is for the session here.
     fn allow_direct(
         &mut self,
-        index: u32,
+        index: ConnKey,
         key: usize,
         request: &Request<'_, '_>,
         chosen: ChosenTransport,
     ) -> ChosenTransport {
-        let Wire::Tls { session } = self.connections[index as usize].wire else { return chosen };
+        let Wire::Tls { session } = self.connections[index].wire else { return chosen };
         if chosen == ChosenTransport::Relay {
             return chosen;
         }
@@ -549,7 +548,7 @@ struct Sent {
 impl Sent {
     /// Enters the request into the channel: the number of the connection or relay that it is answered on, its own number, and
     /// whether a descriptor has to come along.
-    fn enter(self, channel: &mut Channel, index: u32, now: Instant) -> (u32, u32, bool) {
+    fn enter(self, channel: &mut Channel, index: ConnKey, now: Instant) -> (u32, u32, bool) {
         match self.relay {
             Some((relay, far_end)) => {
                 let connection_number = RELAY_BIT | relay;
@@ -558,7 +557,7 @@ impl Sent {
             }
             None => {
                 let (number, passes) = channel.enter_direct(index, now);
-                (index, number, passes)
+                (index.number(), number, passes)
             }
         }
     }

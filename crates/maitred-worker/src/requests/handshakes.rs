@@ -3,6 +3,7 @@
 use super::Requests;
 use crate::connection::State;
 use crate::connection::table::Phase;
+use crate::keys::ConnKey;
 
 impl Requests {
     /// Certificates have changed, or it is known that some will not be made: what has waited for that goes on.
@@ -13,8 +14,8 @@ impl Requests {
     }
 
     /// Goes on with a handshake; it fails if there is no certificate for it.
-    pub(crate) fn resume_handshake(&mut self, index: u32) {
-        if self.connections.get(index as usize).is_none_or(|found| !found.is(Phase::Handshake)) {
+    pub(crate) fn resume_handshake(&mut self, index: ConnKey) {
+        if self.connections.get(index).is_none_or(|found| !found.is(Phase::Handshake)) {
             return;
         }
         self.enter(index, State::Idle);

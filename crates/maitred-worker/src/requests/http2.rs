@@ -25,13 +25,14 @@ use crate::connection::quic::Quic;
 use crate::connection::stream::Opened;
 use crate::connection::table::Phase;
 use crate::connection::wire::{Sent, Wire};
+use crate::keys::ConnKey;
 
 /// Bytes that one connection may send in one turn, so that the others get their turn.
 const SENT_PER_TURN: usize = 1024 * 1024;
 
 impl Requests {
     /// Acts on all frames in `rx`, and keeps what is left.
-    pub(crate) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
+    pub(crate) fn take_http2(&mut self, index: ConnKey, key: u32, rx: Vec<u8>, more: bool) {
         let now = self.clock.now;
         let mut at = 0;
         let mut head = std::mem::take(&mut self.buffers.head);
@@ -50,7 +51,7 @@ impl Requests {
                 }
                 Ok(Some(Event::Trailers { stream, fields })) => self.end_by_trailers(key, stream, fields),
                 Ok(Some(Event::Reset { user, .. })) => {
-                    self.lose_stream(key, user);
+                    self.lose_stream(key, ConnKey::from_number(user));
                     self.count_reset(index, key);
                 }
                 // The last is only for the other side of a session.
@@ -75,7 +76,7 @@ impl Requests {
             self.note_half(key, at, rest.len());
             // When too much is unsent, whole frames may be left over: no event will announce them.
             let left = self.is_backed_up(key);
-            self.connections[index as usize].readable |= more || left;
+            self.connections[index].readable |= more || left;
             // At the end of the turn it is seen whether there is room to look again.
             self.touch_session(key);
         }
@@ -84,8 +85,8 @@ impl Requests {
 
     /// Counts a stream that the client has reset, or was reset for what it did, for its address; and ends the connection if these
     /// are too many over all connections of the address. Each connection has a limit of its own, too.
-    pub(super) fn count_reset(&mut self, index: u32, key: u32) {
-        let address = self.connections[index as usize].remote.address;
+    pub(super) fn count_reset(&mut self, index: ConnKey, key: u32) {
+        let address = self.connections[index].remote.address;
         if self.admit_reset(address) {
             return;
         }
@@ -96,8 +97,8 @@ impl Requests {
     }
 
     /// Sends what is there, then continues the streams that had to wait for room.
-    pub(crate) fn flush_session(&mut self, index: u32, key: u32) -> Sent {
-        if self.connections[index as usize].wire == Wire::Quic {
+    pub(crate) fn flush_session(&mut self, index: ConnKey, key: u32) -> Sent {
+        if self.connections[index].wire == Wire::Quic {
             return self.flush_quic(index, key);
         }
         let mut left = SENT_PER_TURN;
@@ -112,7 +113,7 @@ impl Requests {
             {
                 any = true;
                 http2.share = SHARE_BYTES;
-                let index = http2.session.user(stream);
+                let index = ConnKey::from_number(http2.session.user(stream));
                 self.go_on_sending(index);
             }
             if !any {
@@ -126,8 +127,8 @@ impl Requests {
     }
 
     /// Has a stream send what it could not send before.
-    pub(super) fn go_on_sending(&mut self, index: u32) {
-        match self.connections.get(index as usize).map(|connection| connection.state.phase()) {
+    pub(super) fn go_on_sending(&mut self, index: ConnKey) {
+        match self.connections.get(index).map(|connection| connection.state.phase()) {
             Some(Phase::Writing) => self.on_writable(index),
             Some(Phase::Upstream) => self.move_upstream(index),
             _ => {}
@@ -135,9 +136,9 @@ impl Requests {
     }
 
     /// Everything was sent that can be: how long the connection may stay as it is.
-    pub(crate) fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
+    pub(crate) fn settle_session(&mut self, index: ConnKey, key: u32, sent: Sent) {
         let (now, head) = (self.clock.now, self.limits().head_timeout);
-        let quic = self.connections[index as usize].wire == Wire::Quic;
+        let quic = self.connections[index].wire == Wire::Quic;
         // What QUIC has not sent is no business of the client: windows are looked at for each stream.
         let unsent = sent != Sent::All && !quic;
         if !unsent
@@ -148,7 +149,7 @@ impl Requests {
             http2.session.shrink_out();
         }
         self.count_session(index, key);
-        let Connection { requests, ended, .. } = *self.connections[index as usize];
+        let Connection { requests, ended, .. } = *self.connections[index];
         let idle = if requests == 0 { head } else { self.idle_timeout(index) };
         let timeouts = Timeouts { idle, write: self.load.write_timeout };
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
@@ -174,7 +175,7 @@ impl Requests {
             return self.close(index);
         }
         // With too much unsent nothing is read: room in the socket comes next, with an event.
-        if self.connections[index as usize].readable && !self.is_backed_up(key) {
+        if self.connections[index].readable && !self.is_backed_up(key) {
             self.look_again(index);
         }
     }
@@ -182,7 +183,7 @@ impl Requests {
     /// A deadline of the connection itself has passed. What it was set for may be over: in the same turn, and before this, a
     /// request may have come, or room in the socket. What is due now is handled here; other deadlines are set anew when the turn
     /// ends.
-    pub(crate) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
+    pub(crate) fn on_multiplexed_timeout(&mut self, index: ConnKey, key: u32) {
         let now = self.clock.now;
         // What TLS holds back counts, too: a client that takes nothing would be sent GOAWAY for ever.
         let flushed = self.is_flushed(index) == Ok(true);
@@ -217,7 +218,7 @@ impl Requests {
 
     /// Ends a connection that has no stream. The client has `linger_timeout` to receive GOAWAY, or with `hears` false no time at
     /// all.
-    pub(crate) fn dismiss_session(&mut self, index: u32, key: u32, hears: bool) {
+    pub(crate) fn dismiss_session(&mut self, index: ConnKey, key: u32, hears: bool) {
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         // Twice, for both steps of GOAWAY: there is no request that it could cross.
         http2.session.go_away();

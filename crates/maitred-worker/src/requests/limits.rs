@@ -7,6 +7,7 @@ use maitred_http::request::Request;
 use super::Requests;
 use crate::connection::gated::{Denial, Leases, Verdict};
 use crate::connection::remote::Remote;
+use crate::keys::ConnKey;
 use crate::limits::{Beyond, Counted};
 use maitred_policy::access::limits::Limits;
 
@@ -14,7 +15,7 @@ impl Requests {
     /// Counts a request for each of the limits, up to the first that it is beyond.
     pub(super) fn ask_limits(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         limits: &'static Limits,
     ) -> Verdict {

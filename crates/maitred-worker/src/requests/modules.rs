@@ -20,6 +20,7 @@ use super::Requests;
 use super::gates::ORDER;
 use crate::connection::gated::{Denial, Verdict, Waits};
 use crate::connection::table::Phase;
+use crate::keys::{ConnId, ConnKey};
 use crate::modules::offer::ticket;
 use crate::modules::{Answer, Coarse, HELD_MAX, Says, Seen};
 use crate::origin::Client;
@@ -44,7 +45,7 @@ impl Requests {
     /// Answers with what the modules of the route say.
     pub(super) fn answer_by_modules(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -83,7 +84,12 @@ impl Requests {
         self.site_error(index, request, given, (404, &[]))
     }
 
-    fn send_module_answer(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+    fn send_module_answer(
+        &mut self,
+        index: ConnKey,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Step {
         let mut answer = self.buffers.module_answer.take().unwrap_or_default();
         let step = self.reply(index, request, given, |writer| answer.write(given.routed.plan, writer));
         self.buffers.module_answer = Some(answer);
@@ -93,7 +99,7 @@ impl Requests {
     /// Asks the modules of a route that has something else to answer with.
     pub(super) fn ask_modules(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         plan: &'static Plan,
     ) -> Verdict {
@@ -121,7 +127,7 @@ impl Requests {
     /// Shows a request to a module.
     fn call_module(
         &mut self,
-        index: u32,
+        index: ConnKey,
         (request, slashes): (&Request<'_, '_>, Slashes),
         (path, body): (&[u8], &[u8]),
         call: &ModuleCall,
@@ -133,10 +139,9 @@ impl Requests {
         let mut answer = self.buffers.module_answer.take().unwrap_or_default();
         answer.status = 0;
         let mut fields = FieldLines::default();
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let number = self.checks.wrapping_add(1);
-        let ticket =
-            module.may_answer_later().then(|| ticket(self.number, (index, connection.serial), number));
+        let ticket = module.may_answer_later().then(|| ticket(self.number, self.id(index), number));
         let client = || Client::of(request, &connection.peer(), &shared.start.config.server.trusted_proxies);
         let says = Says { call, answer: &mut answer, fields: &mut fields, ticket, taken: false };
         let target = Target::routed(request, slashes).canonical();
@@ -175,13 +180,9 @@ impl Requests {
     }
 
     /// A module has answered that was to do so later; or passes.
-    pub(crate) fn on_module_done(
-        &mut self,
-        (index, serial): (u32, u32),
-        number: u32,
-        answer: Option<Box<Answer>>,
-    ) {
-        if !self.is_current(index, serial) || !self.connections[index as usize].is(Phase::Gate) {
+    pub(crate) fn on_module_done(&mut self, connection: ConnId, number: u32, answer: Option<Box<Answer>>) {
+        let index = connection.key;
+        if !self.is_current(connection) || !self.connections[index].is(Phase::Gate) {
             return;
         }
         let waits = self.gated(index).waits.as_ref();
@@ -203,16 +204,16 @@ impl Requests {
     }
 
     /// How many modules have let the request at hand pass.
-    fn modules_asked(&self, index: u32) -> usize {
-        let exchange = self.connections[index as usize].exchange.as_deref();
+    fn modules_asked(&self, index: ConnKey) -> usize {
+        let exchange = self.connections[index].exchange.as_deref();
         exchange
             .and_then(|exchange| exchange.dispatch.gated.as_deref())
             .map_or(0, |gated| gated.modules_asked)
     }
 
     /// The body of a request, if it was too long to be kept in the buffers. The body stays where it is.
-    fn spooled_body(&self, index: u32) -> std::io::Result<Option<Vec<u8>>> {
-        let exchange = self.connections[index as usize].exchange.as_deref();
+    fn spooled_body(&self, index: ConnKey) -> std::io::Result<Option<Vec<u8>>> {
+        let exchange = self.connections[index].exchange.as_deref();
         let Some(spool) = exchange.and_then(|exchange| exchange.body.spool.as_deref()) else {
             return Ok(None);
         };

@@ -29,6 +29,7 @@ use super::receive::{Unread, announces_over};
 use crate::connection::incoming::{Coming, Incoming};
 use crate::connection::table::Phase;
 use crate::connection::{After, State};
+use crate::keys::ConnKey;
 use crate::step::{RequestInput, Step, Stop};
 use crate::upstream::Attempt;
 use maitred_config::{Buffering, Source};
@@ -67,7 +68,7 @@ impl Requests {
     #[cold]
     pub(super) fn read_body_first(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -84,7 +85,7 @@ impl Requests {
     /// Answers a request whose body has yet to come, and goes on to its upstream as it does.
     pub(super) fn answer_while_body_comes(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         unread: Unread<'_>,
         decoder: Decoder,
@@ -117,8 +118,8 @@ impl Requests {
 
     /// A request whose body goes on while it comes was answered, or given away: then that begins. What is left of the body of one
     /// that has its answer is dropped.
-    pub(super) fn settle_passing(&mut self, index: u32, step: Step) -> Step {
-        let Some(connection) = self.connections.get_mut(index as usize) else { return step };
+    pub(super) fn settle_passing(&mut self, index: ConnKey, step: Step) -> Step {
+        let Some(connection) = self.connections.get_mut(index) else { return step };
         let phase = connection.state.phase();
         let Some(exchange) = connection.exchange.as_deref_mut() else { return step };
         if !exchange.body.incoming.is_passed() {

@@ -7,6 +7,7 @@ use maitred_http::proxy_protocol;
 use super::Requests;
 use crate::connection::State;
 use crate::connection::remote::Remote;
+use crate::keys::ConnKey;
 use crate::origin;
 use crate::step::Stop;
 
@@ -32,7 +33,7 @@ impl Requests {
     }
 
     /// Takes the PROXY header that `rest` starts with. `None` to go on with what follows.
-    pub(crate) fn take_proxy_header(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
+    pub(crate) fn take_proxy_header(&mut self, index: ConnKey, rest: &[u8], at: &mut usize) -> Option<Stop> {
         match proxy_protocol::parse(rest) {
             Ok(None) => Some(self.wait_for_head(index, rest.len())),
             Err(bad) => {
@@ -41,7 +42,7 @@ impl Requests {
             }
             Ok(Some((header, used))) => {
                 *at += used;
-                let connection = &mut self.connections[index as usize];
+                let connection = &mut self.connections[index];
                 connection.awaits_proxy = false;
                 if header.client.is_some() {
                     connection.remote = Remote::new(header.client);
@@ -50,7 +51,7 @@ impl Requests {
                         self.close(index);
                         return Some(Stop::Gone);
                     }
-                    self.connections[index as usize].counted = true;
+                    self.connections[index].counted = true;
                 }
                 // The time for the header does not count for the request, which has not begun.
                 self.enter(index, State::Idle);
@@ -62,8 +63,8 @@ impl Requests {
     }
 
     /// Closes a connection that should have started with a PROXY header. The peer gets no answer: its protocol may not be HTTP.
-    pub(crate) fn refuse_unproxied(&mut self, index: u32, why: &'static str) {
-        let remote = self.connections[index as usize].remote;
+    pub(crate) fn refuse_unproxied(&mut self, index: ConnKey, why: &'static str) {
+        let remote = self.connections[index].remote;
         self.log_unproxied(&remote, why);
         self.close(index);
     }

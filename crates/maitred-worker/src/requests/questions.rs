@@ -10,6 +10,7 @@ use crate::connection::refusal::RETRY_SOON;
 use crate::connection::table::Phase;
 use crate::exchanges::ask::Answer;
 use crate::facts::identity::Source;
+use crate::keys::ConnKey;
 use crate::step::RequestInput;
 use maitred_config::{AuthCache, KeyPart};
 use maitred_files::Summary;
@@ -26,7 +27,7 @@ impl Requests {
     /// Has another server asked about a request.
     pub(super) fn ask_server(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         (forward, target): (&Forward, Target<'_>),
     ) -> Verdict {
@@ -52,8 +53,7 @@ impl Requests {
     /// Something of an answer to a question has come.
     pub(crate) fn on_question(&mut self, key: u32, serial: u32) {
         let Some((index, answer)) = self.on_answer(key, serial) else { return };
-        let Some(connection) = self.connections.get(index as usize).filter(|found| found.is(Phase::Gate))
-        else {
+        let Some(connection) = self.connections.get(index).filter(|found| found.is(Phase::Gate)) else {
             return;
         };
         let exchange = connection.exchange.as_deref();
@@ -84,7 +84,7 @@ impl Requests {
     /// What the answer to a question about this request is found by; `None` if it cannot be kept.
     fn place_of(
         &self,
-        index: u32,
+        index: ConnKey,
         (request, target): (&Request<'_, '_>, Target<'_>),
         cache: &AuthCache,
     ) -> Option<Place> {
@@ -120,13 +120,13 @@ impl Requests {
         Some(Place { digest: parts.digest(), named: named || !names })
     }
 
-    fn judge_kept(&mut self, index: u32, forward: &Forward, kept: &Kept) -> Verdict {
+    fn judge_kept(&mut self, index: ConnKey, forward: &Forward, kept: &Kept) -> Verdict {
         let answer =
             Answer { status: kept.status, fields: kept.fields.clone(), content: kept.content.clone() };
         self.judge_answer(index, forward, answer)
     }
 
-    fn judge_answer(&mut self, index: u32, forward: &Forward, answer: Answer) -> Verdict {
+    fn judge_answer(&mut self, index: ConnKey, forward: &Forward, answer: Answer) -> Verdict {
         match Meaning::of(answer.status) {
             Meaning::Admitted => {
                 self.take_fields(index, forward, answer.fields.all());
@@ -145,7 +145,7 @@ impl Requests {
     }
 
     /// Takes from an answer what the request's own pool gets.
-    fn take_fields(&mut self, index: u32, forward: &Forward, fields: FieldsRef<'_>) {
+    fn take_fields(&mut self, index: ConnKey, forward: &Forward, fields: FieldsRef<'_>) {
         let gated = self.gated(index);
         gated.decided = true;
         let mut user = None;
@@ -167,7 +167,7 @@ impl Requests {
     /// Where a client that another server has refused with 401 can sign in, if it is told so.
     pub(super) fn sign_in(
         &self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Option<Vec<u8>> {

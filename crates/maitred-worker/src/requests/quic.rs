@@ -20,6 +20,7 @@ use crate::connection::quic::{Quic, Request};
 use crate::connection::remote::Remote;
 use crate::connection::stream::Opened;
 use crate::connection::wire::Sent;
+use crate::keys::ConnKey;
 use maitred_tls::client::Identity;
 
 /// Bytes that are read of a stream at a time.
@@ -40,7 +41,7 @@ struct Look {
 
 impl Requests {
     /// Does everything for a connection that there is to do in this turn.
-    pub(crate) fn flush_quic(&mut self, index: u32, key: u32) -> Sent {
+    pub(crate) fn flush_quic(&mut self, index: ConnKey, key: u32) -> Sent {
         for _ in 0..ROUNDS {
             if !self.take_quic(index, key) {
                 return Sent::Broken;
@@ -73,7 +74,7 @@ impl Requests {
         {
             any = true;
             http3.share = SHARE_BYTES;
-            let of = http3.session.user(stream);
+            let of = ConnKey::from_number(http3.session.user(stream));
             self.go_on_sending(of);
             self.send_quic(key);
         }
@@ -103,7 +104,7 @@ impl Requests {
     }
 
     /// Acts on what QUIC reports. False if the connection is over.
-    fn take_quic(&mut self, index: u32, key: u32) -> bool {
+    fn take_quic(&mut self, index: ConnKey, key: u32) -> bool {
         self.settle_endpoint(key);
         self.settle_path(key);
         while let Some(event) = self.quic(key).and_then(Quic::next_event) {
@@ -173,9 +174,9 @@ impl Requests {
 
     /// The client may have proved another address by now (RFC 9000 section 9): its next requests are from there, and it counts
     /// there. False if its first one has too many connections already.
-    fn note_address(&mut self, index: u32, key: u32) -> bool {
+    fn note_address(&mut self, index: ConnKey, key: u32) -> bool {
         let Some(address) = self.quic(key).and_then(|quic| quic.paths.address()) else { return true };
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let before = connection.remote.address;
         if before == Some(address) {
             return true;
@@ -192,16 +193,16 @@ impl Requests {
     }
 
     /// The client has proved its address: it counts from now on.
-    fn admit_quic(&mut self, index: u32, key: u32) -> bool {
+    fn admit_quic(&mut self, index: ConnKey, key: u32) -> bool {
         let now = self.clock.now;
         if let Some(quic) = self.quic(key)
             && std::mem::take(&mut quic.half_open)
         {
             self.shared.unproved.leave(true, now);
         }
-        let address = self.connections[index as usize].remote.address;
+        let address = self.connections[index].remote.address;
         let counted = self.admit(address);
-        self.connections[index as usize].counted = counted;
+        self.connections[index].counted = counted;
         counted && self.admit_handshake(address)
     }
 
@@ -213,7 +214,7 @@ impl Requests {
         }
     }
 
-    fn note_lost(&mut self, index: u32, key: u32, reason: &ConnectionError) {
+    fn note_lost(&mut self, index: ConnKey, key: u32, reason: &ConnectionError) {
         let why = match reason {
             // The client says that it is done, or does not say anything any more.
             ConnectionError::ApplicationClosed(close) if is_usual(close.error_code.into_inner()) => None,
@@ -229,12 +230,12 @@ impl Requests {
             }
         }
         if let Some(why) = why {
-            let remote = self.connections[index as usize].remote;
+            let remote = self.connections[index].remote;
             self.log_limited(|| tracing::info!(peer = remote.text(), "HTTP/3 connection ended: {why}"));
         }
     }
 
-    fn on_stream_event(&mut self, index: u32, key: u32, event: StreamEvent) {
+    fn on_stream_event(&mut self, index: ConnKey, key: u32, event: StreamEvent) {
         let now = self.clock.now;
         match event {
             StreamEvent::Opened { dir } => self.accept_streams(key, dir),
@@ -280,7 +281,7 @@ impl Requests {
     }
 
     /// Reads what has come on a stream, as far as it is wanted.
-    fn read_quic(&mut self, index: u32, key: u32, id: StreamId) {
+    fn read_quic(&mut self, index: ConnKey, key: u32, id: StreamId) {
         if id.dir() == Dir::Uni {
             return self.read_unidirectional(key, id);
         }
@@ -364,7 +365,7 @@ impl Requests {
     }
 
     /// Acts on what has come on the stream of a request.
-    fn take_http3(&mut self, (index, key): (u32, u32), stream: StreamKey, rx: &[u8], ended: bool) {
+    fn take_http3(&mut self, (index, key): (ConnKey, u32), stream: StreamKey, rx: &[u8], ended: bool) {
         let now = self.clock.now;
         let mut at = 0;
         let mut head = std::mem::take(&mut self.buffers.head);
@@ -380,7 +381,7 @@ impl Requests {
                 Ok(Some(Event::Data { stream, bytes, ended })) => self.feed_stream(key, stream, bytes, ended),
                 Ok(Some(Event::Trailers { stream, fields })) => self.end_by_trailers(key, stream, fields),
                 Ok(Some(Event::Reset { user, .. })) => {
-                    self.lose_stream(key, user);
+                    self.lose_stream(key, ConnKey::from_number(user));
                     self.count_reset(index, key);
                 }
                 Ok(None) | Err(_) => break,
@@ -391,9 +392,9 @@ impl Requests {
     }
 
     /// A stream was taken back by its client.
-    fn on_lost_stream(&mut self, index: u32, key: u32, lost: Result<Option<Event<'static>>, Error>) {
+    fn on_lost_stream(&mut self, index: ConnKey, key: u32, lost: Result<Option<Event<'static>>, Error>) {
         if let Ok(Some(Event::Reset { user, .. })) = lost {
-            self.lose_stream(key, user);
+            self.lose_stream(key, ConnKey::from_number(user));
         }
         self.count_reset(index, key);
         self.carry_out_actions(key);

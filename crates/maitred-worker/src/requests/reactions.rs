@@ -6,13 +6,15 @@ use super::Requests;
 use crate::connection::State;
 use crate::connection::table::{Event, Reaction, reaction};
 use crate::connection::wire::Wire;
+use crate::keys::{ConnId, ConnKey};
 
 impl Requests {
     /// An event of epoll on a connection's socket.
-    pub(crate) fn on_connection(&mut self, index: u32, flags: epoll::EventFlags) {
+    pub(crate) fn on_connection(&mut self, index: ConnKey, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
-        let Some(connection) = self.connections.get_mut(index as usize) else { return };
-        let (serial, phase) = (connection.serial, connection.state.phase());
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let phase = connection.state.phase();
+        let id = ConnId { key: index, serial: connection.serial };
         connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         if let (Wire::Tls { session }, true) = (connection.wire, flags.contains(F::OUT)) {
             // What is left of a handshake; anything else is tried again below, where an error is reported again.
@@ -30,22 +32,22 @@ impl Requests {
         // once more in the same turn: the response of a relay is read when DONE reports it.
         let waits = reaction(phase, Event::Room) != Reaction::Nothing;
         for event in input.into_iter().chain(room.filter(|_| waits)) {
-            if self.is_current(index, serial) {
+            if self.is_current(id) {
                 self.react(index, event, broken);
             }
         }
     }
 
     /// The turn has come in which a connection was to be looked at again.
-    pub(crate) fn on_again(&mut self, index: u32, serial: u32) {
-        if self.is_current(index, serial) {
-            self.connections[index as usize].again = false;
-            self.react(index, Event::Again, false);
+    pub(crate) fn on_again(&mut self, connection: ConnId) {
+        if self.is_current(connection) {
+            self.connections[connection.key].again = false;
+            self.react(connection.key, Event::Again, false);
         }
     }
 
     /// A deadline has passed; the table in `connection` has the deadlines of each state.
-    pub(crate) fn on_deadline(&mut self, index: u32) {
+    pub(crate) fn on_deadline(&mut self, index: ConnKey) {
         if self.end_delay(index) || self.end_quic_wait(index) {
             return;
         }
@@ -56,20 +58,20 @@ impl Requests {
     }
 
     /// Does what QUIC is to do now, if that is what the deadline was for.
-    fn end_quic_wait(&mut self, index: u32) -> bool {
-        let connection = self.connections.get(index as usize).filter(|found| found.wire == Wire::Quic);
+    fn end_quic_wait(&mut self, index: ConnKey) -> bool {
+        let connection = self.connections.get(index).filter(|found| found.wire == Wire::Quic);
         connection.and_then(|found| found.session()).is_some_and(|key| self.on_quic_timeout(key))
     }
 
     /// Ends a connection, or a stream, in any state: a waiting request leaves its queue, and a request without an answer is
     /// logged as such.
-    pub(crate) fn abort_any(&mut self, index: u32) {
+    pub(crate) fn abort_any(&mut self, index: ConnKey) {
         self.react(index, Event::Aborted, false);
     }
 
     /// `broken`: the connection has an error, not only its end.
-    fn react(&mut self, index: u32, event: Event, broken: bool) {
-        let connection = &mut self.connections[index as usize];
+    fn react(&mut self, index: ConnKey, event: Event, broken: bool) {
+        let connection = &mut self.connections[index];
         let (reaction, session) = (reaction(connection.state.phase(), event), connection.session());
         let arrived = matches!(event, Event::Arrived | Event::Ended | Event::Gone);
         // A reaction that reads at once needs no note.
@@ -81,7 +83,7 @@ impl Requests {
             Reaction::Read => self.on_readable(index),
             Reaction::ReadFrames => self.read_frames(index),
             Reaction::ReadFramesAndSend => {
-                if self.connections[index as usize].readable {
+                if self.connections[index].readable {
                     self.read_frames(index);
                 }
                 self.touch_multiplexed(session);
@@ -116,8 +118,8 @@ impl Requests {
     }
 
     /// A deadline has passed.
-    fn on_late(&mut self, index: u32, late: Reaction) {
-        let connection = &self.connections[index as usize];
+    fn on_late(&mut self, index: ConnKey, late: Reaction) {
+        let connection = &self.connections[index];
         let awaits_proxy = connection.awaits_proxy;
         match (late, &connection.state) {
             (Reaction::IdleTooLong | Reaction::RequestTooSlow, _) if awaits_proxy => {
@@ -150,8 +152,8 @@ impl Requests {
         }
     }
 
-    fn read_frames(&mut self, index: u32) {
-        if let State::Multiplexed { session } = self.connections[index as usize].state
+    fn read_frames(&mut self, index: ConnKey) {
+        if let State::Multiplexed { session } = self.connections[index].state
             && !self.is_backed_up(session)
         {
             self.on_readable(index);

@@ -21,6 +21,7 @@ use crate::connection::incoming::{Coming, Incoming};
 use crate::connection::table::Phase;
 use crate::connection::wire::{Received, Wire};
 use crate::connection::{After, State};
+use crate::keys::ConnKey;
 use crate::step::{JOINED_BYTES, RequestInput, Step, Stop};
 use maitred_files::exchange::Routed;
 
@@ -77,9 +78,9 @@ impl<'a> Unread<'a> {
 
 impl Requests {
     /// Reads once, and acts on what is there.
-    pub(crate) fn on_readable(&mut self, index: u32) {
+    pub(crate) fn on_readable(&mut self, index: ConnKey) {
         let mut rx = self.buffers.rx.take();
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         connection.readable = false;
         if let Some(exchange) = &mut connection.exchange {
             rx.append(&mut exchange.input);
@@ -88,14 +89,14 @@ impl Requests {
         self.on_received(index, rx, received);
     }
 
-    pub(super) fn on_received(&mut self, index: u32, rx: Vec<u8>, received: Received) {
+    pub(super) fn on_received(&mut self, index: ConnKey, rx: Vec<u8>, received: Received) {
         let mut more = false;
         match received {
             Received::Bytes { more: may_be_more } => more = may_be_more,
-            Received::End => self.connections[index as usize].ended = true,
+            Received::End => self.connections[index].ended = true,
             Received::Nothing => {}
             Received::Broken => {
-                if !matches!(self.connections[index as usize].state, State::Multiplexed { .. }) {
+                if !matches!(self.connections[index].state, State::Multiplexed { .. }) {
                     self.exchange(index).input.extend_from_slice(&rx);
                     self.log_unanswered(index);
                 }
@@ -103,14 +104,14 @@ impl Requests {
                 return self.break_off(index);
             }
         }
-        match self.connections[index as usize].state {
+        match self.connections[index].state {
             State::Multiplexed { session } => self.take_http2(index, session, rx, more),
             _ => self.process(index, rx, more),
         }
     }
 
     /// Acts on all requests in `rx`, sends what was answered, and keeps what is left.
-    pub(crate) fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
+    pub(crate) fn process(&mut self, index: ConnKey, mut rx: Vec<u8>, more: bool) {
         let mut at = 0;
         let mut stop = self.take_requests(index, &rx, &mut at);
         for _ in 0..NOT_ENCODED_PER_TURN_MAX {
@@ -145,7 +146,7 @@ impl Requests {
                 self.exchange(index).input.extend_from_slice(rest);
             }
             // Noted for the next read of this connection, since no edge will report it again.
-            self.connections[index as usize].readable |= more;
+            self.connections[index].readable |= more;
         }
         // Before anything is sent, because a connection that ends then may have something to drop.
         self.buffers.rx.put_back(rx);
@@ -153,9 +154,9 @@ impl Requests {
     }
 
     /// Acts on content that has come on a stream. All content before it was acted on.
-    pub(crate) fn take_content(&mut self, index: u32, bytes: &[u8]) {
+    pub(crate) fn take_content(&mut self, index: ConnKey, bytes: &[u8]) {
         let mut at = 0;
-        let stop = match self.connections[index as usize].state {
+        let stop = match self.connections[index].state {
             State::Body => self.take_body(index, bytes, &mut at).unwrap_or(Stop::Starved),
             // The request of the content has its answer, or waits for it.
             _ => Stop::Starved,
@@ -168,7 +169,7 @@ impl Requests {
     }
 
     /// Does what is to follow a look at what was received.
-    pub(crate) fn act_on(&mut self, index: u32, stop: Stop) {
+    pub(crate) fn act_on(&mut self, index: ConnKey, stop: Stop) {
         let after = match stop {
             Stop::Settled(after) => after,
             _ => None,
@@ -185,23 +186,23 @@ impl Requests {
     }
 
     /// Parses and answers requests from `at` on, until something has to be waited for.
-    fn take_requests(&mut self, index: u32, rx: &[u8], at: &mut usize) -> Stop {
+    fn take_requests(&mut self, index: ConnKey, rx: &[u8], at: &mut usize) -> Stop {
         for _ in 0..REQUESTS_PER_TURN_MAX {
             let rest = rx.get(*at..).unwrap_or_default();
-            if self.connections[index as usize].is(Phase::Body) {
+            if self.connections[index].is(Phase::Body) {
                 match self.take_body(index, rest, at) {
                     Some(stop) => return stop,
                     None => continue,
                 }
             }
             // A stream has one request only.
-            if rest.is_empty() || self.connections[index as usize].is_stream() {
+            if rest.is_empty() || self.connections[index].is_stream() {
                 return Stop::Starved;
             }
             if self.buffers.tx.len() >= JOINED_BYTES {
                 return Stop::Flush;
             }
-            if self.connections[index as usize].awaits_proxy {
+            if self.connections[index].awaits_proxy {
                 match self.take_proxy_header(index, rest, at) {
                     Some(stop) => return stop,
                     None if self.is_to_be_secure(index) => return Stop::TlsSession,
@@ -221,10 +222,10 @@ impl Requests {
                 Err(request::NOT_ENCODED) => return Stop::NotEncoded,
                 Err(reject) => return self.refuse(index, rest, reject),
                 Ok(Some((request, head_bytes))) => {
-                    if self.connections[index as usize].is(Phase::Idle) {
-                        self.connections[index as usize].began = self.clock.now;
+                    if self.connections[index].is(Phase::Idle) {
+                        self.connections[index].began = self.clock.now;
                     }
-                    self.connections[index as usize].cached = Cached::Unasked;
+                    self.connections[index].cached = Cached::Unasked;
                     let (head, rest) = rest.split_at(head_bytes);
                     if let Some(stop) = self.take_request(index, &request, head, rest, at) {
                         return stop;
@@ -236,13 +237,13 @@ impl Requests {
     }
 
     /// Whether TLS begins after the PROXY header.
-    fn is_to_be_secure(&self, index: u32) -> bool {
-        self.shared.tls.config(usize::from(self.connections[index as usize].listen)).is_some()
+    fn is_to_be_secure(&self, index: ConnKey) -> bool {
+        self.shared.tls.config(usize::from(self.connections[index].listen)).is_some()
     }
 
     /// Whether a client may use HTTP/2 without ALPN or an upgrade (9113-3.3): at its first bytes, where that is on.
-    fn may_begin_http2(&self, index: u32) -> bool {
-        let connection = &self.connections[index as usize];
+    fn may_begin_http2(&self, index: ConnKey) -> bool {
+        let connection = &self.connections[index];
         let listens = &self.shared.start.config.listens;
         let on = listens.get(usize::from(connection.listen)).is_some_and(|listen| listen.http2);
         on && connection.wire == Wire::Clear && connection.requests == 0 && !self.is_plain_at_tls(index)
@@ -251,14 +252,14 @@ impl Requests {
     /// Answers one request whose head is complete. `None` to go on with the next.
     pub(crate) fn take_request(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         head: &[u8],
         rest: &[u8],
         at: &mut usize,
     ) -> Option<Stop> {
         let Route { routed, path, rewritten } = self.route(index, request);
-        self.connections[index as usize].idle = routed.plan.idle;
+        self.connections[index].idle = routed.plan.idle;
         let rewritten = rewritten.as_ref().map(|rewritten| rewritten.over(request));
         let request = rewritten.as_ref().unwrap_or(request);
         let mut unread = Unread { head, rest, routed, path: &path, kept: None };
@@ -275,7 +276,7 @@ impl Requests {
                     return Some(Stop::Settled(None));
                 }
             }
-        } else if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+        } else if let Some(exchange) = self.connections[index].exchange.as_deref_mut() {
             exchange.dispatch.gated = None;
         }
         self.take_decided(index, request, unread, at)
@@ -284,7 +285,7 @@ impl Requests {
     /// Answers a request that has passed its gates, or was refused; or reads its body first.
     pub(super) fn take_decided(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         unread: Unread<'_>,
         at: &mut usize,
@@ -323,7 +324,7 @@ impl Requests {
         }
     }
 
-    pub(crate) fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
+    pub(crate) fn follow(&mut self, index: ConnKey, step: Step) -> Option<Stop> {
         match step {
             Step::Next if self.is_answered_early(index) => {
                 self.enter(index, State::Body);
@@ -331,7 +332,7 @@ impl Requests {
                 None
             }
             Step::Next => {
-                if !self.connections[index as usize].is(Phase::Idle) {
+                if !self.connections[index].is(Phase::Idle) {
                     self.enter(index, State::Idle);
                 }
                 None
@@ -346,17 +347,17 @@ impl Requests {
     }
 
     /// Whether a body is still to be read whose request has its answer.
-    pub(crate) fn is_answered_early(&self, index: u32) -> bool {
-        let connection = self.connections.get(index as usize);
+    pub(crate) fn is_answered_early(&self, index: ConnKey) -> bool {
+        let connection = self.connections.get(index);
         connection
             .and_then(|found| found.exchange.as_deref())
             .is_some_and(|exchange| exchange.body.incoming.is_dropped())
     }
 
     /// Part of a head is there, of this many bytes.
-    pub(crate) fn wait_for_head(&mut self, index: u32, bytes: usize) -> Stop {
-        if self.connections[index as usize].is(Phase::Idle) {
-            self.connections[index as usize].began = self.clock.now;
+    pub(crate) fn wait_for_head(&mut self, index: ConnKey, bytes: usize) -> Stop {
+        if self.connections[index].is(Phase::Idle) {
+            self.connections[index].began = self.clock.now;
             self.enter(index, State::Head);
         }
         self.arm_head(index, bytes);
@@ -366,14 +367,14 @@ impl Requests {
     /// Keeps the head, and goes on to read the body that it announces.
     fn begin_body(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         unread: Unread<'_>,
         at: &mut usize,
     ) -> Option<Stop> {
         let most = self.body_bytes_max(unread.routed);
         // A stream that ends before its request ends with RST_STREAM, for which some clients drop the answer (curl 7.88).
-        let stream = self.connections[index as usize].is_stream();
+        let stream = self.connections[index].is_stream();
         let decoder = match stream {
             true => Decoder::framed(request.framing, most),
             false => Decoder::new(request.framing, most),
@@ -409,7 +410,7 @@ impl Requests {
     }
 
     /// Sends 100 (Continue) to a client that waits for it before it sends its body (9110-10.1.1).
-    pub(super) fn ask_for_body(&mut self, index: u32, routed: Routed) {
+    pub(super) fn ask_for_body(&mut self, index: ConnKey, routed: Routed) {
         let context = self.context_of(index, routed.plan, Persistence::Implied, false);
         let (_, mut writer) = self.files_and_writer(index, context);
         writer.interim(&ResponseHead::own(100, FieldsRef::default()));
@@ -419,7 +420,7 @@ impl Requests {
     /// connection can be kept; after any other the connection ends.
     fn answer_before_body(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         unread: Unread<'_>,
         decoder: Decoder,
@@ -448,7 +449,7 @@ impl Requests {
     }
 
     /// Takes a piece of the body; once it is whole, answers. `None` to go on with the next request.
-    fn take_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
+    fn take_body(&mut self, index: ConnKey, rest: &[u8], at: &mut usize) -> Option<Stop> {
         // Over HTTP/2 the end is reported apart from the bytes.
         let told = self.is_content_ended(index);
         if rest.is_empty() && !told {
@@ -479,7 +480,7 @@ impl Requests {
     }
 
     /// A piece of a body has been dropped whose request was answered before. `None` to go on with the next request.
-    fn on_dropped(&mut self, index: u32, complete: bool) -> Option<Stop> {
+    fn on_dropped(&mut self, index: ConnKey, complete: bool) -> Option<Stop> {
         let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
         let exchange = self.exchange(index);
         if matches!(exchange.body.incoming, Incoming::Dropped { bytes, .. } if bytes > short) {
@@ -496,9 +497,9 @@ impl Requests {
     }
 
     /// A piece of a body has been decoded that belongs to what answers, and has to go where the whole is kept.
-    fn on_kept(&mut self, index: u32, complete: bool) -> Option<Stop> {
+    fn on_kept(&mut self, index: ConnKey, complete: bool) -> Option<Stop> {
         let stop = self.spool_body(index);
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.connections[index];
         let (phase, exchange) = (connection.state.phase(), connection.exchange());
         if let Some(stop) = stop {
             // A request whose body cannot be kept is answered already.
@@ -523,7 +524,7 @@ impl Requests {
 
     /// Answers a request whose head and body were kept, where it was: nothing is parsed or decided again. Head and body are
     /// kept again if the request has to wait once more.
-    pub(crate) fn answer_again(&mut self, index: u32, warmed: bool) -> Step {
+    pub(crate) fn answer_again(&mut self, index: ConnKey, warmed: bool) -> Step {
         let exchange = self.exchange(index);
         let (head, body) = (std::mem::take(&mut exchange.head), std::mem::take(&mut exchange.body.content));
         let (last, refusal, path) =
@@ -545,7 +546,7 @@ impl Requests {
             // The request comes from another worker process.
             (None, _) => self.route(index, &request),
         };
-        self.connections[index as usize].idle = routed.plan.idle;
+        self.connections[index].idle = routed.plan.idle;
         let request = rewritten.as_ref().map_or(request, |rewritten| rewritten.over(&request));
         let mut given = RequestInput {
             head: head.bytes(),
@@ -582,8 +583,8 @@ impl Requests {
     }
 
     /// Resumes a request that waited in the connection's buffers.
-    pub(crate) fn resume(&mut self, index: u32) {
-        let warmed = self.connections[index as usize].is(Phase::Disk);
+    pub(crate) fn resume(&mut self, index: ConnKey) {
+        let warmed = self.connections[index].is(Phase::Disk);
         self.enter(index, State::Head);
         let step = self.answer_again(index, warmed);
         let step = match self.settle_passing(index, step) {
@@ -602,8 +603,8 @@ impl Requests {
     }
 
     /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
-    pub(crate) fn settle(&mut self, index: u32, more: bool) {
-        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+    pub(crate) fn settle(&mut self, index: ConnKey, more: bool) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
         let (phase, ended, requests) = (connection.state.phase(), connection.ended, connection.requests);
         if let Some(exchange) = connection.exchange.as_deref_mut()
             && matches!(exchange.body.incoming, Incoming::Complete)
@@ -623,29 +624,28 @@ impl Requests {
             return self.close_cleanly(index);
         }
         if phase == Phase::Idle
-            && let Some(exchange) =
-                self.connections[index as usize].exchange.take_if(|exchange| exchange.is_empty())
+            && let Some(exchange) = self.connections[index].exchange.take_if(|exchange| exchange.is_empty())
         {
             self.recycle(exchange);
         }
         if !self.register(index) {
             return self.close(index);
         }
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         if reading && (more || connection.readable) {
             self.look_again(index);
         }
     }
 
     /// Refuses a request that breaks the rules: one short answer, one line in the log, and no more reading.
-    fn refuse(&mut self, index: u32, received: &[u8], reject: Reject) -> Stop {
+    fn refuse(&mut self, index: ConnKey, received: &[u8], reject: Reject) -> Stop {
         self.note_refusal(index, reject);
         self.answer_refused_text(index, received, reject);
         Stop::Settled(Some(After::Linger))
     }
 
     /// The connection is Maitred's again, and its response is out.
-    pub(crate) fn reclaim_connection(&mut self, index: u32, after: After) {
+    pub(crate) fn reclaim_connection(&mut self, index: ConnKey, after: After) {
         let exchange = self.exchange(index);
         let input = std::mem::take(&mut exchange.input);
         exchange.reset();

@@ -3,6 +3,7 @@
 //! to wait does so as requests for files do, and comes here again.
 
 use super::Requests;
+use crate::keys::ConnKey;
 use crate::step::{RequestInput, Step};
 use maitred_files::{RequestContext, ScriptRules, Served};
 
@@ -10,7 +11,7 @@ impl Requests {
     /// Sends a request to its script, or answers it. `set` are the files of the pool.
     pub(crate) fn send_to_script(
         &mut self,
-        index: u32,
+        index: ConnKey,
         (pool, set): (usize, usize),
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
@@ -39,8 +40,8 @@ impl Requests {
         }
     }
 
-    pub(crate) fn drop_spool(&mut self, index: u32) {
-        let connection = self.connections.get_mut(index as usize);
+    pub(crate) fn drop_spool(&mut self, index: ConnKey) {
+        let connection = self.connections.get_mut(index);
         if let Some(exchange) = connection.and_then(|connection| connection.exchange.as_deref_mut()) {
             exchange.body.spool = None;
         }

@@ -12,6 +12,7 @@
 use super::Requests;
 use crate::connection::State;
 use crate::inbox::Message;
+use crate::keys::ConnKey;
 use crate::proxy::List;
 use crate::step::{RequestInput, Step};
 use maitred_files::RequestContext;
@@ -20,7 +21,7 @@ impl Requests {
     /// Lets a request wait for a server, if there is room in the queue of its pool.
     pub(super) fn wait_for_server(
         &mut self,
-        index: u32,
+        index: ConnKey,
         pool: usize,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,

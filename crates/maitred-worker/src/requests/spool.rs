@@ -19,6 +19,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use super::Requests;
 use crate::connection::State;
 use crate::connection::spool::Spool;
+use crate::keys::ConnKey;
 use crate::step::Stop;
 use maitred_files::DiskJob;
 use maitred_files::exchange::Field;
@@ -49,7 +50,7 @@ impl<E: Into<io::Error>> From<E> for Unkept {
 impl Requests {
     /// Moves the piece of the body that was decoded last to where the whole is kept. `Some` if that ends the look at the
     /// received bytes.
-    pub(crate) fn spool_body(&mut self, index: u32) -> Option<Stop> {
+    pub(crate) fn spool_body(&mut self, index: ConnKey) -> Option<Stop> {
         let inline = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
         let exchange = self.exchange(index);
         let bytes =
@@ -66,7 +67,7 @@ impl Requests {
 
     /// Finds room for a body of which this many bytes have come: in memory if it and the bodies there allow that, otherwise on
     /// the disk.
-    fn make_room(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
+    fn make_room(&mut self, index: ConnKey, bytes: u64) -> Result<(), Unkept> {
         let own = self.overrides(index).and_then(|overrides| overrides.limits.body_memory_bytes_max);
         let (shared, exchange) = (self.shared, self.exchange(index));
         let in_memory = own.unwrap_or(shared.start.config.limits.body_memory_bytes_max.into());
@@ -94,7 +95,7 @@ impl Requests {
     }
 
     /// Continues in a file. What was in a memory file before goes there with the next piece.
-    fn move_to_disk(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
+    fn move_to_disk(&mut self, index: ConnKey, bytes: u64) -> Result<(), Unkept> {
         let (shared, exchange) = (self.shared, self.exchange(index));
         let mut kept = shared.bodies_on_disk.begin();
         // What is announced and cannot find room to its end is better refused now than half-way.
@@ -116,7 +117,7 @@ impl Requests {
     }
 
     /// Writes the decoded piece, or has it written: false if that is waited for.
-    fn append(&mut self, index: u32) -> Result<bool, Unkept> {
+    fn append(&mut self, index: ConnKey) -> Result<bool, Unkept> {
         let exchange = self.exchange(index);
         let Some(spool) = &mut exchange.body.spool else { return Ok(true) };
         spool.bytes += exchange.body.content.len() as u64;
@@ -137,7 +138,7 @@ impl Requests {
         Ok(false)
     }
 
-    fn spool_failed(&mut self, index: u32, error: &Unkept) -> Stop {
+    fn spool_failed(&mut self, index: ConnKey, error: &Unkept) -> Stop {
         // The room is given back before the client hears of it, for the next upload.
         self.exchange(index).body.spool = None;
         match error {
@@ -164,7 +165,7 @@ impl Requests {
     }
 
     /// A piece has been written, or could not be.
-    pub(crate) fn on_spooled(&mut self, index: u32, result: io::Result<()>) {
+    pub(crate) fn on_spooled(&mut self, index: ConnKey, result: io::Result<()>) {
         self.enter(index, State::Body);
         if let Err(error) = result {
             let Stop::Settled(after) = self.spool_failed(index, &error.into()) else { return };

@@ -11,15 +11,16 @@ use crate::connection::stream::{FREE, NO_CONNECTION, Opened, Stream};
 use crate::connection::table::Phase;
 use crate::connection::wire::Wire;
 use crate::entry::Entry;
+use crate::keys::ConnKey;
 use crate::step::Stop;
 
 impl Requests {
     /// A request, whose head has yet to be checked.
-    pub(crate) fn open_stream(&mut self, index: u32, key: u32, opened: Opened, head: &mut RequestHead) {
+    pub(crate) fn open_stream(&mut self, index: ConnKey, key: u32, opened: Opened, head: &mut RequestHead) {
         let now = self.clock.now;
         let shared = self.shared;
         let Opened { stream, ended } = opened;
-        let parent = &mut self.connections[index as usize];
+        let parent = &mut self.connections[index];
         parent.requests = parent.requests.saturating_add(1);
         let last = parent.requests >= shared.start.config.limits.requests_per_connection_max;
         let wire = Wire::Stream { session: key, stream: stream.0 };
@@ -37,7 +38,7 @@ impl Requests {
             http2.streams.resize(at + 1, FREE);
         }
         http2.streams[at] = Stream { index: new, heard: ended, ..FREE };
-        http2.session.mark(stream, new);
+        http2.session.mark(stream, new.number());
         if last {
             self.leave(key);
         }
@@ -50,15 +51,15 @@ impl Requests {
             }
         };
         if let Some(idle) =
-            self.connections.get(new as usize).filter(|found| found.wire == wire).map(|found| found.idle)
+            self.connections.get(new).filter(|found| found.wire == wire).map(|found| found.idle)
         {
-            self.connections[index as usize].idle = idle;
+            self.connections[index].idle = idle;
         }
         self.act_on(new, stop);
     }
 
     /// Answers the request of a stream.
-    fn take_stream(&mut self, index: u32, head: &RequestHead) -> Stop {
+    fn take_stream(&mut self, index: ConnKey, head: &RequestHead) -> Stop {
         let mut room = HeadRoom::default();
         let Some(request) = head.view(&mut room) else { return Stop::Settled(Some(After::Linger)) };
         let (bytes, mut at) = (head.bytes(), 0);
@@ -76,8 +77,7 @@ impl Requests {
         found.unread += bytes.len();
         found.heard |= ended;
         let index = found.index;
-        let Some(connection) = self.connections.get_mut(index as usize).filter(|_| index != NO_CONNECTION)
-        else {
+        let Some(connection) = self.connections.get_mut(index).filter(|_| index != NO_CONNECTION) else {
             return;
         };
         let phase = connection.state.phase();
@@ -99,16 +99,16 @@ impl Requests {
     pub(crate) fn end_by_trailers(&mut self, key: u32, stream: StreamKey, fields: Box<FieldLines>) {
         let found = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0));
         let index = found.map(|found| found.index).filter(|index| *index != NO_CONNECTION);
-        if let Some(connection) = index.and_then(|index| self.connections.get_mut(index as usize)) {
+        if let Some(connection) = index.and_then(|index| self.connections.get_mut(index)) {
             connection.exchange().body.trailers = Some(fields);
         }
         self.feed_stream(key, stream, &[], true);
     }
 
     /// The client has reset the stream: its response is not needed any more.
-    pub(crate) fn lose_stream(&mut self, key: u32, index: u32) {
+    pub(crate) fn lose_stream(&mut self, key: u32, index: ConnKey) {
         let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
-        if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {
+        if self.connections.get(index).is_some_and(|found| is_its(found.wire)) {
             self.abort_any(index);
         }
     }

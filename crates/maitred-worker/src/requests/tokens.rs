@@ -9,6 +9,7 @@ use super::Requests;
 use crate::connection::gated::{Denial, Verdict};
 use crate::connection::refusal::RETRY_SOON;
 use crate::facts::identity::Source;
+use crate::keys::ConnKey;
 use crate::shared::Outgoing;
 use maitred_base::jwt::token::{Refusal, check};
 use maitred_config::TokenPlace;
@@ -21,7 +22,7 @@ impl Requests {
     /// Checks the token of a request.
     pub(super) fn ask_for_token(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         tokens: &Tokens,
     ) -> Verdict {

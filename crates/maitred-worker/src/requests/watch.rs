@@ -12,6 +12,7 @@ use maitred_http::request::Request;
 use super::Requests;
 use crate::connection::State;
 use crate::connection::wire::Sent;
+use crate::keys::ConnKey;
 use crate::requests::watchers::{EVENT_EVERY, push_data};
 use crate::step::{RequestInput, Step};
 use maitred_files::exchange::Field;
@@ -27,7 +28,7 @@ impl Requests {
     /// Answers `/status/events`: the response begins now, with the last minutes and the present, and does not end.
     pub(crate) fn stream_status(
         &mut self,
-        index: u32,
+        index: ConnKey,
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -41,8 +42,8 @@ impl Requests {
             self.close(index);
             return Step::Gone;
         }
-        let serial = self.connections[index as usize].serial;
-        self.watchers.connections.push((index, serial));
+        let connection = self.id(index);
+        self.watchers.connections.push(connection);
         self.watchers.next_event.get_or_insert(self.clock.now + EVENT_EVERY);
         let context = self.context_of(index, given.routed.plan, Persistence::Close, false);
         let (_, mut writer) = self.files_and_writer(index, context);
@@ -63,10 +64,10 @@ impl Requests {
         let exchange = self.exchange(index);
         exchange.outgoing.replace(head);
         self.on_watcher(index);
-        if self.is_current(index, serial) { Step::Waits } else { Step::Gone }
+        if self.is_current(connection) { Step::Waits } else { Step::Gone }
     }
 
-    pub(crate) fn tell_watcher(&mut self, index: u32, event: &[u8]) {
+    pub(crate) fn tell_watcher(&mut self, index: ConnKey, event: &[u8]) {
         let exchange = self.exchange(index);
         if exchange.outgoing.has_bytes() {
             return;
@@ -80,7 +81,7 @@ impl Requests {
     }
 
     /// Sends a watcher what it takes of what waits for it.
-    pub(crate) fn on_watcher(&mut self, index: u32) {
+    pub(crate) fn on_watcher(&mut self, index: ConnKey) {
         let unsent = |thread: &mut Requests| {
             let exchange = thread.exchange(index);
             exchange.outgoing.unsent().len()

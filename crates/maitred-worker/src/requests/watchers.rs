@@ -1,5 +1,6 @@
 //! Which connections get the status, and when next.
 
+use crate::keys::ConnId;
 use std::time::{Duration, Instant};
 
 /// Between two events.
@@ -8,8 +9,8 @@ pub(crate) const EVENT_EVERY: Duration = Duration::from_secs(1);
 /// The connections that watch. Each thread has its own.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
-    /// Index and serial of their connections.
-    pub(crate) connections: Vec<(u32, u32)>,
+    /// Their connections.
+    pub(crate) connections: Vec<ConnId>,
     pub(crate) next_event: Option<Instant>,
 }
 

@@ -11,6 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use slab::Slab;
 
 use crate::foreign;
+use crate::keys::ConnKey;
 use crate::proxy::{Balancer, Choice, List, Row, Server, ServerTable, Wish};
 use crate::shared::PoolShared;
 use crate::upstream::far_end::{FarEnd, Secured};
@@ -52,7 +53,7 @@ pub(crate) struct UpstreamConnection {
     /// The server, which keeps its slot meanwhile; `None` for another thread.
     pub(crate) server: Option<Arc<Server>>,
     /// The client connection whose request it has; `None` while it is idle.
-    pub(crate) index: Option<u32>,
+    pub(crate) index: Option<ConnKey>,
     /// Connecting has ended, and well.
     pub(crate) connected: bool,
     /// The connection was idle, and nothing was sent on it since: what comes now is no response.
@@ -169,7 +170,7 @@ impl Upstreams {
     }
 
     /// Takes the connections that get a request now: key, and the client's index.
-    pub(crate) fn take_reused(&mut self) -> Vec<(u32, u32)> {
+    pub(crate) fn take_reused(&mut self) -> Vec<(u32, ConnKey)> {
         let reused = std::mem::take(&mut self.reused);
         let waits = |(key, serial)| {
             let connection = self.connections.get(key as usize)?;
@@ -180,7 +181,7 @@ impl Upstreams {
     }
 
     /// Which of these connections the server has closed, or has sent something on.
-    pub(crate) fn stale(&mut self, reused: &[(u32, u32)]) -> Vec<bool> {
+    pub(crate) fn stale(&mut self, reused: &[(u32, ConnKey)]) -> Vec<bool> {
         let reported = self.reported(reused);
         let keys = reused.iter().map(|(key, _)| *key);
         // Of TLS, something may have come that is none of the server's words.
@@ -188,7 +189,7 @@ impl Upstreams {
     }
 
     /// On which of these connections something has happened.
-    fn reported(&self, reused: &[(u32, u32)]) -> Vec<bool> {
+    fn reported(&self, reused: &[(u32, ConnKey)]) -> Vec<bool> {
         let found = reused.iter().filter_map(|(key, _)| self.connections.get(*key as usize));
         let found: Vec<&UpstreamConnection> = found.collect();
         let wanted = PollFlags::IN | PollFlags::RDHUP;
@@ -417,10 +418,11 @@ impl UpstreamConnection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::conn;
     use maitred_base::budget::Budget;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    fn idle(upstreams: &mut Upstreams, index: Option<u32>, since: Instant) -> (u32, OwnedFd) {
+    fn idle(upstreams: &mut Upstreams, index: Option<ConnKey>, since: Instant) -> (u32, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         let connection = UpstreamConnection {
@@ -446,7 +448,7 @@ mod tests {
     #[test]
     fn an_idle_connection_is_kept_for_its_time_and_one_with_a_request_as_long_as_it_takes() {
         let (mut upstreams, start) = (Upstreams::new(&[], 0), Instant::now());
-        let (busy, _one) = idle(&mut upstreams, Some(3), start);
+        let (busy, _one) = idle(&mut upstreams, Some(conn(3)), start);
         let (old, _two) = idle(&mut upstreams, None, start);
         let (young, _three) = idle(&mut upstreams, None, start + SWEEP_INTERVAL);
         assert!(upstreams.expired(start + IDLE_TIMEOUT - Duration::from_millis(1)).is_empty());
@@ -460,15 +462,15 @@ mod tests {
     #[test]
     fn a_connection_that_has_gone_or_was_used_since_gets_no_request_at_the_end_of_the_turn() {
         let (mut upstreams, now) = (Upstreams::new(&[], 0), Instant::now());
-        let (good, _one) = idle(&mut upstreams, Some(1), now);
-        let (gone, _two) = idle(&mut upstreams, Some(2), now);
-        let (other, _three) = idle(&mut upstreams, Some(3), now);
-        let (closed, far_end) = idle(&mut upstreams, Some(4), now);
+        let (good, _one) = idle(&mut upstreams, Some(conn(1)), now);
+        let (gone, _two) = idle(&mut upstreams, Some(conn(2)), now);
+        let (other, _three) = idle(&mut upstreams, Some(conn(3)), now);
+        let (closed, far_end) = idle(&mut upstreams, Some(conn(4)), now);
         upstreams.reused = vec![(good, 7), (gone, 7), (other, 6), (closed, 7)];
         upstreams.connections.remove(gone as usize);
         drop(far_end);
         let reused = upstreams.take_reused();
-        assert_eq!(reused, [(good, 1), (closed, 4)]);
+        assert_eq!(reused, [(good, conn(1)), (closed, conn(4))]);
         assert_eq!(upstreams.stale(&reused), [false, true]);
         assert!(!upstreams.has_reused());
     }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::keys::ConnKey;
 use maitred_http::fields::FieldLines;
 use maitred_http::grpc::{self, Form, web};
 use maitred_http::h2::{Floods, Session, Settings, StreamKey};
@@ -236,7 +237,7 @@ pub(crate) struct Http2 {
     /// The way is there: connected, and the handshake of TLS is over.
     pub(crate) open: bool,
     /// Client connections whose requests wait for the server's settings.
-    pub(crate) waiting: Vec<u32>,
+    pub(crate) waiting: Vec<ConnKey>,
     /// Part of a frame.
     pub(crate) rest: Vec<u8>,
     /// More is there than was read, and no event will say so.
@@ -290,9 +291,8 @@ impl Http2 {
     }
 
     /// Client connections whose requests it has.
-    pub(crate) fn users(&mut self) -> Vec<u32> {
-        let mut users = self.session.users();
-        users.extend_from_slice(&self.waiting);
-        users
+    pub(crate) fn users(&mut self) -> Vec<ConnKey> {
+        let users = self.session.users().into_iter().map(ConnKey::from_number);
+        users.chain(self.waiting.iter().copied()).collect()
     }
 }

@@ -12,6 +12,7 @@ use crate::connection::wire::Wire;
 use crate::entry::Entry;
 use crate::handoff::RELAY_BIT;
 use crate::handoff::link::TAG_BITS;
+use crate::keys::ConnKey;
 use crate::proxy::List;
 use crate::reactor::Reactor;
 use crate::shared::Shared;
@@ -45,20 +46,17 @@ impl World<'_> {
         (0..self.stage.kind.pools.len()).for_each(|pool| self.check_quiet_pool(shared, reactors, pool));
         let helps = shared.disk.queued() > 0 || shared.passed.iter().any(Helpers::has_jobs);
         for reactor in reactors.iter().flatten() {
-            let mut all = reactor.connections.iter().map(|(index, _)| index as u32);
+            let mut all = reactor.connections.iter().map(|(index, _)| index);
             if let Some(index) = all.find(|index| !helps && awaits_helper(reactor, *index)) {
                 self.fail(&format!("connection {index} waits for helpers, which have nothing to do"));
             }
-            if let Some(index) = reactor
-                .connections
-                .iter()
-                .map(|(index, _)| index as u32)
-                .find(|index| is_forgotten(reactor, *index))
+            if let Some(index) =
+                reactor.connections.iter().map(|(index, _)| index).find(|index| is_forgotten(reactor, *index))
             {
                 self.fail(&format!("connection {index} waits for a process that is done with its request"));
             }
-            let left = |index: &u32| has_upstream_ended(reactor, *index);
-            let mut all = reactor.connections.iter().map(|(index, _)| index as u32);
+            let left = |index: &ConnKey| has_upstream_ended(reactor, *index);
+            let mut all = reactor.connections.iter().map(|(index, _)| index);
             if let Some(index) = all.find(left) {
                 self.fail(&format!("connection {index} waits for a server that has closed"));
             }
@@ -87,7 +85,7 @@ impl World<'_> {
             ));
         }
         let anybody = |reactor: &&Reactor| {
-            let any = |index: &u32| reactor.pin_of(*index).is_none();
+            let any = |index: &ConnKey| reactor.pin_of(*index).is_none();
             reactor.pools.pools[pool].queue.iter().any(any)
         };
         let places = |reactor: &Reactor| reactor.upstreams.list(pool as u16).is_some_and(List::has_place);
@@ -143,7 +141,7 @@ impl World<'_> {
 }
 
 /// Whether a response has come through its relay as a whole, the client has taken it, and the connection does not go on.
-fn is_forgotten(reactor: &Reactor, index: u32) -> bool {
+fn is_forgotten(reactor: &Reactor, index: ConnKey) -> bool {
     let Some(exchange) = reactor.exchange_of(index) else { return false };
     let done = reactor.attempt_of(index).and_then(Attempt::handed).is_some_and(|handed| handed.done);
     let is_out =
@@ -152,7 +150,7 @@ fn is_forgotten(reactor: &Reactor, index: u32) -> bool {
 }
 
 /// Whether everything that a server has sent was read, its connection has ended, and the client has all that there was.
-fn has_upstream_ended(reactor: &Reactor, index: u32) -> bool {
+fn has_upstream_ended(reactor: &Reactor, index: ConnKey) -> bool {
     let Some(Source::Server(key)) = reactor.source_of(index) else { return false };
     let Some(socket) = reactor.upstreams.socket(key) else { return false };
     let ended = match recv(socket, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -163,15 +161,15 @@ fn has_upstream_ended(reactor: &Reactor, index: u32) -> bool {
 }
 
 /// Whether a helper is to read or write something for a connection.
-fn awaits_helper(reactor: &Reactor, index: u32) -> bool {
-    let at = reactor.connections.get(index as usize).map(|connection| connection.state.phase());
+fn awaits_helper(reactor: &Reactor, index: ConnKey) -> bool {
+    let at = reactor.connections.get(index).map(|connection| connection.state.phase());
     matches!(at, Some(Phase::Disk | Phase::Spooling))
         || reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk)
         || is_spilling(reactor, index)
 }
 
 /// Whether a helper is to write what was read last.
-fn is_spilling(reactor: &Reactor, index: u32) -> bool {
+fn is_spilling(reactor: &Reactor, index: ConnKey) -> bool {
     let exchange = reactor.exchange_of(index);
     let overflow = exchange.and_then(|exchange| exchange.outgoing.overflow.as_deref());
     overflow.is_some_and(|overflow| overflow.writing.is_some())
@@ -187,18 +185,18 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
     if sessions + channels > 0 {
         return Err(format!("{sessions} HTTP/2 connections and {channels} channels are not flushed"));
     }
-    for (index, connection) in &reactor.connections {
+    for (index, connection) in reactor.connections.iter() {
         if let Some(what) = connection.stray() {
             return Err(format!("connection {index} holds {what} in state {:?}", connection.state));
         }
-        belongs_to(reactor, index as u32, connection)?;
-        has_deadline(reactor, index as u32, connection)?;
+        belongs_to(reactor, index, connection)?;
+        has_deadline(reactor, index, connection)?;
     }
     is_known(reactor)
 }
 
 /// What a connection says about who has it, or what it has, is also said there.
-fn belongs_to(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(), String> {
+fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(), String> {
     if let Wire::Stream { session, stream } = connection.wire {
         let streams = reactor.sessions.get(session as usize).map(|http2| &http2.streams);
         let found = streams.and_then(|streams| streams.get(StreamKey(stream).slot()));
@@ -210,7 +208,7 @@ fn belongs_to(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(), S
         State::HandedOff { channel, request, .. } => {
             let channel = reactor.pools.channels.get(*channel as usize);
             let found = channel.and_then(|channel| channel.in_flight.get(request));
-            let is_it = |number: u32| number & !TAG_BITS == index;
+            let is_it = |number: u32| number & !TAG_BITS == index.number();
             if found.is_none_or(|found| found.index != Some(index) || !is_it(found.number)) {
                 return Err(format!("connection {index} is with a process that does not have it"));
             }
@@ -236,7 +234,7 @@ fn belongs_to(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(), S
 }
 
 /// Whatever waits for a peer has a deadline.
-fn has_deadline(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(), String> {
+fn has_deadline(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(), String> {
     match connection.state {
         State::Spooling | State::Disk | State::Command => {}
         // A helper has it, whose time does not count against the client.
@@ -257,7 +255,7 @@ fn has_deadline(reactor: &Reactor, index: u32, connection: &Entry) -> Result<(),
 fn is_known(reactor: &Reactor) -> Result<(), String> {
     for (key, upstream) in &reactor.upstreams.connections {
         let Some(index) = upstream.index else { continue };
-        let state = reactor.connections.get(index as usize).map(|connection| &connection.state);
+        let state = reactor.connections.get(index).map(|connection| &connection.state);
         let is_it = |source| source == Source::Server(key as u32) || source == Source::Thread(key as u32);
         if !reactor.source_of(index).is_some_and(is_it) {
             return Err(format!(
@@ -268,7 +266,7 @@ fn is_known(reactor: &Reactor) -> Result<(), String> {
     for (_, channel) in &reactor.pools.channels {
         for (request, found) in &channel.in_flight {
             let (Some(index), false) = (found.index, found.number & RELAY_BIT != 0) else { continue };
-            let state = reactor.connections.get(index as usize).map(|connection| &connection.state);
+            let state = reactor.connections.get(index).map(|connection| &connection.state);
             if !matches!(state, Some(State::HandedOff { request: other, .. }) if *other == *request) {
                 return Err(format!("request {request} belongs to connection {index}, which is {state:?}"));
             }
@@ -276,7 +274,7 @@ fn is_known(reactor: &Reactor) -> Result<(), String> {
     }
     for pool in &reactor.pools.pools {
         for index in &pool.queue {
-            let state = reactor.connections.get(*index as usize).map(|connection| &connection.state);
+            let state = reactor.connections.get(*index).map(|connection| &connection.state);
             if !matches!(state, Some(State::Queued { .. })) {
                 return Err(format!("connection {index} is queued, and {state:?}"));
             }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::keys::ConnId;
 use crate::testing::{client, reactor, shared};
 
 fn events(tokens: &[Token]) -> Vec<epoll::Event> {
@@ -11,9 +12,8 @@ fn a_slow_turn_names_its_events() {
     let mut thread = reactor(shared("", 1), 0);
     let (known, _one) = client(&mut thread, "192.0.2.1:80");
     let (unix, _two) = client(&mut thread, "unix");
-    let serial = |index: u32| thread.connections[index as usize].serial;
-    let current = |index| Token::Connection { index, serial: serial(index) };
-    let gone = Token::Connection { index: known, serial: serial(known) + 1 };
+    let current = |index| Token::Connection(thread.id(index));
+    let gone = Token::Connection(ConnId { serial: thread.id(known).serial + 1, ..thread.id(known) });
     for (tokens, last, expected) in [
         (&[][..], false, ""),
         (&[], true, "what is done once per turn"),
@@ -33,7 +33,7 @@ fn a_slow_turn_names_its_events() {
         Token::Channel { key: 0, epoch: 0 },
         Token::Relay { key: 1, channel: 0 },
         Token::Link { key: 2, epoch: 0 },
-        Token::Connection { index: 77, serial: 0 },
+        Token::Connection(ConnId::of(77, 0)),
     ] {
         assert!(
             thread.describe(&events(&[token]), false).contains("gone"),

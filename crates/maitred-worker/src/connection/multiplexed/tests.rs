@@ -1,3 +1,4 @@
+use crate::keys::conn;
 use maitred_http::fields::{FieldEdits, FieldsRef};
 use maitred_http::h2::Event;
 use maitred_http::request::RequestHead;
@@ -18,7 +19,7 @@ fn seconds(seconds: u64) -> Duration {
 /// A connection whose client has sent its preface, and so many requests.
 pub(crate) fn connection(now: Instant, requests: u32) -> (Multiplexed, Vec<StreamKey>) {
     let session = Session::Http2(maitred_http::h2::Session::new(&settings(&config("").limits), now));
-    let mut connection = Multiplexed::new(session, 3, Budget::new(0).begin());
+    let mut connection = Multiplexed::new(session, conn(3), Budget::new(0).begin());
     connection.streams = vec![FREE; 8];
     let mut input = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     input.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);

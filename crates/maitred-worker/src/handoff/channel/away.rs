@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use crate::keys::ConnKey;
 use maitred_handoff::{Header, OPTIONAL, RequestFlags, kind};
 
 use super::{Carried, Channel, Passing};
@@ -55,7 +56,8 @@ impl Channel {
         let requests =
             self.in_flight.iter().map(|(request, found)| (*request, *request, found.number | self.tag));
         let relays = relays.map(|(key, _)| RELAY_BIT | key as u32);
-        let kept = self.known.order.iter().copied().chain(relays).map(|number| number | self.tag);
+        let kept =
+            self.known.order.iter().map(|key| key.number()).chain(relays).map(|number| number | self.tag);
         Share { tag: self.tag, requests: requests.collect(), kept: kept.collect() }
     }
 
@@ -262,7 +264,7 @@ impl Channel {
         let body_fd = RequestFlags::from_bits(header.flags).is_some_and(|flags| flags.body_fd);
         if header.descriptors > u16::from(body_fd) && request.number & RELAY_BIT == 0 {
             // The descriptor came along, and has not arrived.
-            self.known.remove(request.number);
+            self.known.remove(ConnKey::from_number(request.number));
         }
         let body = match (request.body, file) {
             (SentBody::Inline(bytes), _) => payload

@@ -2,6 +2,7 @@ use super::Health::{Asked, Good, Silent};
 use super::*;
 use crate::handoff::RELAY_BIT;
 use crate::handoff::link::{Frame, HandedOver, Link};
+use crate::keys::{ConnKey, Key, conn};
 use maitred_base::budget::Budget;
 use maitred_base::passed::Helpers;
 use maitred_handoff::{HEADER_BYTES, Header};
@@ -23,8 +24,8 @@ fn channel() -> (Channel, OwnedFd) {
 struct Clients(Vec<OwnedFd>);
 
 impl ClientSockets for Clients {
-    fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>> {
-        self.0.get(index as usize).map(AsFd::as_fd)
+    fn client_socket(&self, index: ConnKey) -> Option<BorrowedFd<'_>> {
+        self.0.get(index.place()).map(AsFd::as_fd)
     }
 }
 
@@ -58,7 +59,7 @@ fn one_message_carries_a_whole_turn() {
     let (mut channel, theirs) = channel();
     let connections = connections(20);
     for connection in 0..20 {
-        let (_, passes) = channel.enter_direct(connection, Instant::now());
+        let (_, passes) = channel.enter_direct(conn(connection), Instant::now());
         assert!(passes);
         channel.out().extend_from_slice(&[0; 100]);
     }
@@ -71,10 +72,10 @@ fn one_message_carries_a_whole_turn() {
 #[test]
 fn a_descriptor_is_passed_once() {
     let (mut channel, _theirs) = channel();
-    assert!(channel.enter_direct(7, Instant::now()).1);
-    assert!(!channel.enter_direct(7, Instant::now()).1);
-    channel.forget(7);
-    assert!(channel.enter_direct(7, Instant::now()).1);
+    assert!(channel.enter_direct(conn(7), Instant::now()).1);
+    assert!(!channel.enter_direct(conn(7), Instant::now()).1);
+    channel.forget(conn(7));
+    assert!(channel.enter_direct(conn(7), Instant::now()).1);
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn more_descriptors_than_one_message_carries_go_in_several() {
     let (mut channel, theirs) = channel();
     let connections = connections(300);
     for connection in 0..300 {
-        channel.enter_direct(connection, Instant::now());
+        channel.enter_direct(conn(connection), Instant::now());
         channel.out().extend_from_slice(&[0; 10]);
     }
     let mut messages = Vec::new();
@@ -97,7 +98,7 @@ fn a_process_that_takes_sockets_only_gets_them_one_by_one() {
     channel.sockets_only = true;
     let connections = connections(3);
     for connection in [0, 1, 0, 2] {
-        channel.enter_direct(connection, Instant::now());
+        channel.enter_direct(conn(connection), Instant::now());
         channel.out().extend_from_slice(&[0; 10]);
     }
     let mut messages = Vec::new();
@@ -124,7 +125,7 @@ fn what_was_sent_in_part_counts_as_unsent() {
     let (mut channel, theirs) = channel();
     let connections = connections(3);
     for connection in 0..3 {
-        channel.enter_direct(connection, Instant::now());
+        channel.enter_direct(conn(connection), Instant::now());
         channel.out().resize((connection as usize + 1) * (1 << 20), 0);
     }
     while channel.sent < (1 << 20) {
@@ -141,12 +142,12 @@ fn what_was_sent_in_part_counts_as_unsent() {
 fn bodies_of_unsent_requests_come_back() {
     let (mut channel, _theirs) = channel();
     for (connection, body) in [(0, b"one".as_slice()), (1, b"".as_slice())] {
-        let (request, _) = channel.enter_direct(connection, Instant::now());
+        let (request, _) = channel.enter_direct(conn(connection), Instant::now());
         channel.out().extend_from_slice(b"head");
         channel.out().extend_from_slice(body);
         channel.note_body(request, SentBody::Inline(body.len()));
     }
-    let (request, _) = channel.enter_direct(2, Instant::now());
+    let (request, _) = channel.enter_direct(conn(2), Instant::now());
     channel.out().extend_from_slice(b"head");
     channel.note_body(request, SentBody::Carried);
     let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
@@ -154,7 +155,7 @@ fn bodies_of_unsent_requests_come_back() {
     let mut kept = room.begin();
     assert!(kept.grow(7));
     channel.carry_body((file, room.begin()), kept);
-    channel.enter_direct(3, Instant::now());
+    channel.enter_direct(conn(3), Instant::now());
     channel.out().extend_from_slice(b"head");
     let unsent = channel.take_unsent();
     // The permit for the body's bytes goes with the body.
@@ -173,7 +174,7 @@ fn bodies_of_unsent_requests_come_back() {
 fn a_body_whose_beginning_was_sent_does_not_come_back() {
     let (mut channel, theirs) = channel();
     let connections = connections(1);
-    let (request, _) = channel.enter_direct(0, Instant::now());
+    let (request, _) = channel.enter_direct(conn(0), Instant::now());
     channel.out().resize(4 << 20, 0);
     channel.note_body(request, SentBody::Inline((4 << 20) - 100));
     while channel.out.len() > 3 << 20 {
@@ -189,12 +190,12 @@ fn a_body_whose_beginning_was_sent_does_not_come_back() {
 fn a_request_that_was_sent_stays_in_flight_whatever_follows_it() {
     let (mut channel, theirs) = channel();
     let connections = connections(1);
-    channel.enter_direct(0, Instant::now());
+    channel.enter_direct(conn(0), Instant::now());
     channel.out().resize(100, 0);
     channel.flush(&connections, |_| ()).unwrap();
-    channel.enter_direct(0, Instant::now());
+    channel.enter_direct(conn(0), Instant::now());
     channel.out().resize(100, 0);
-    channel.forget(0);
+    channel.forget(conn(0));
     channel.sent = 100;
     assert!(channel.take_unsent().is_empty(), "only FORGET is unsent");
     assert_eq!(drain(&theirs).0, 100);
@@ -206,7 +207,7 @@ fn a_process_that_is_always_behind_costs_no_memory() {
     let connections = connections(1);
     let mut sent = 0;
     for _ in 0..100 {
-        let (request, _) = channel.enter_direct(0, Instant::now());
+        let (request, _) = channel.enter_direct(conn(0), Instant::now());
         channel.in_flight.remove(&request);
         let before = channel.out().len();
         channel.out().resize(before + (1 << 18), 7);
@@ -229,14 +230,14 @@ fn a_process_that_is_always_behind_costs_no_memory() {
 fn what_is_kept_is_bounded_and_spares_the_busy() {
     let (mut channel, _theirs) = channel();
     for connection in 0..2_000 {
-        let (request, _) = channel.enter_direct(connection, Instant::now());
+        let (request, _) = channel.enter_direct(conn(connection), Instant::now());
         if connection != 0 {
             channel.in_flight.remove(&request);
         }
     }
     assert_eq!(channel.known.len(), channel.allowance.given);
-    assert!(channel.known.has(0), "connection 0 is in use");
-    assert!(!channel.known.has(1));
+    assert!(channel.known.has(conn(0)), "connection 0 is in use");
+    assert!(!channel.known.has(conn(1)));
 }
 
 #[test]
@@ -245,7 +246,7 @@ fn what_is_used_is_kept_and_what_was_forgotten_counts_until_it_is_gone() {
     channel.allowance = Allowance { given: 10, forgotten: 3 };
     channel.capacity = 100;
     let answer = |channel: &mut Channel, connection: u32| {
-        let (request, passes) = channel.enter_direct(connection, Instant::now());
+        let (request, passes) = channel.enter_direct(conn(connection), Instant::now());
         channel.in_flight.remove(&request);
         channel.note_done(request);
         passes
@@ -253,17 +254,17 @@ fn what_is_used_is_kept_and_what_was_forgotten_counts_until_it_is_gone() {
     (0..10).for_each(|connection| assert!(answer(&mut channel, connection)));
     assert!(!answer(&mut channel, 0), "it is kept");
     assert!(answer(&mut channel, 10));
-    assert!(channel.known.has(0) && !channel.known.has(1), "1 was unused for longest");
+    assert!(channel.known.has(conn(0)) && !channel.known.has(conn(1)), "1 was unused for longest");
     // A relay, and a body, take the place of connections.
     let far_end = || Some(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap());
-    let (request, _) = channel.enter_relay(1 << 31, 20, far_end(), Instant::now());
+    let (request, _) = channel.enter_relay(1 << 31, conn(20), far_end(), Instant::now());
     assert_eq!((channel.known.len(), channel.relays), (9, 1));
     channel.note_body(request, SentBody::Carried);
-    channel.enter_direct(30, Instant::now());
+    channel.enter_direct(conn(30), Instant::now());
     assert_eq!((channel.known.len(), channel.relays, channel.given()), (9, 1, 11));
     // Three more that it has to forget, and nothing says yet that it has.
     for connection in 31..34 {
-        channel.enter_direct(connection, Instant::now());
+        channel.enter_direct(conn(connection), Instant::now());
     }
     assert!(channel.is_cramped() && channel.room() == 0);
     channel.note_done(request + 2);
@@ -274,7 +275,7 @@ fn what_is_used_is_kept_and_what_was_forgotten_counts_until_it_is_gone() {
 fn only_short_requests_wait_in_the_process() {
     let (mut channel, _theirs) = channel();
     let now = Instant::now();
-    channel.enter_direct(0, now);
+    channel.enter_direct(conn(0), now);
     assert_eq!(channel.prefetch_wait(now), None, "nothing is known yet");
     (0..50).for_each(|_| channel.learn(100, now));
     assert_eq!(channel.prefetch_wait(now), Some(100));
@@ -294,7 +295,7 @@ fn an_idle_process_is_asked_in_each_interval_and_silent_after_the_second() {
     channel.answered();
     assert_eq!([2000, 2999, 3000].map(|ms| health_at(&mut channel, ms)), [Asked, Good, Silent]);
     // A process that has a request is asked nothing, and what it was asked before is forgotten.
-    channel.enter_direct(0, begin);
+    channel.enter_direct(conn(0), begin);
     assert_eq!([3000, 9000].map(|ms| health_at(&mut channel, ms)), [Good, Good]);
 }
 
@@ -342,7 +343,7 @@ fn a_process_is_stuck_when_given_up_requests_hold_all_that_it_could_do() {
     let late = now + after;
     let (mut channel, _theirs) = channel();
     channel.capacity = 2;
-    let requests: Vec<u32> = (0..3).map(|index| channel.enter_direct(index, now).0).collect();
+    let requests: Vec<u32> = (0..3).map(|index| channel.enter_direct(conn(index), now).0).collect();
     channel.give_up(requests[0], now, after, None);
     // The first moment that was named holds.
     channel.give_up(requests[0], now, Duration::from_secs(60), None);
@@ -368,7 +369,7 @@ fn a_process_is_stuck_whoever_has_given_its_requests_up() {
     let (now, after) = (Instant::now(), Duration::from_secs(10));
     let (mut user, far) = channel();
     user.linked = true;
-    let (theirs, _) = user.enter_direct(0, now);
+    let (theirs, _) = user.enter_direct(conn(0), now);
     user.give_up(theirs, now, after, None);
     let header = Header::from_bytes(*user.out().first_chunk().unwrap());
 
@@ -378,7 +379,7 @@ fn a_process_is_stuck_whoever_has_given_its_requests_up() {
     owner.away.insert(5, of_user);
     let frame = Frame { header, payload: Vec::new(), trailers: Vec::new(), descriptors: Vec::new() };
     assert!(!owner.pass_on((3, &mut link), frame, now), "the process gets CANCEL");
-    let (own, _) = owner.enter_direct(1, now);
+    let (own, _) = owner.enter_direct(conn(1), now);
     assert!(!owner.is_stuck(now + after), "one of two may still end well");
     owner.give_up(own, now, after, None);
     assert!(owner.is_stuck(now + after) && !owner.is_stuck(now));
@@ -414,7 +415,7 @@ fn a_silent_process_is_asked_once_and_any_answer_will_do() {
 fn relays_of_requests_that_were_given_up_are_cut_once() {
     let now = Instant::now();
     let (mut channel, _theirs) = channel();
-    let (request, _) = channel.enter_direct(7, now);
+    let (request, _) = channel.enter_direct(conn(7), now);
     channel.give_up(request, now, Duration::ZERO, Some(now + Duration::from_secs(1)));
     assert_eq!(channel.take_cuts(now), [0; 0]);
     assert_eq!(channel.take_cuts(now + Duration::from_secs(1)), [7]);
@@ -426,7 +427,7 @@ fn a_request_is_unsent_until_the_kernel_has_all_of_it() {
     let now = Instant::now();
     let (mut channel, theirs) = channel();
     let connections = connections(2);
-    let (first, _) = channel.enter_direct(0, now);
+    let (first, _) = channel.enter_direct(conn(0), now);
     // More than the socket takes.
     channel.out().extend_from_slice(&vec![0; 4 << 20]);
     assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
@@ -445,7 +446,7 @@ fn a_reader_never_has_more_descriptors_than_one_message_carries() {
     let (mut user, far) = channel();
     let connections = connections(700);
     for index in 0..700 {
-        user.enter_direct(index, now);
+        user.enter_direct(conn(index), now);
         let header = Header { kind: 1, payload_bytes: 4000, descriptors: 1, ..Header::default() };
         user.out().extend_from_slice(&header.to_bytes());
         user.out().extend_from_slice(&[0; 4000]);
@@ -537,7 +538,7 @@ fn trailers_go_over_a_link_with_their_request() {
     user.linked = true;
     let mut link = Link::new(0, 0, 0, far);
     let lines = [("x-sum", b"17".as_slice())];
-    let (number, _) = user.enter_relay(RELAY_BIT, 0, None, now);
+    let (number, _) = user.enter_relay(RELAY_BIT, conn(0), None, now);
     assert!(maitred_handoff::encode_trailers(user.out(), RELAY_BIT, number, lines));
     let head = maitred_handoff::begin_request(user.out(), RELAY_BIT, number, Default::default(), 0);
     assert!(head.head("POST", "/").body(None).finish(1 << 20));
@@ -573,7 +574,7 @@ fn trailers_go_over_a_link_with_their_request() {
 #[test]
 fn a_request_that_cannot_be_sent_leaves_no_trailers() {
     let (mut channel, _theirs) = channel();
-    let (first, _) = channel.enter_relay(RELAY_BIT, 0, None, Instant::now());
+    let (first, _) = channel.enter_relay(RELAY_BIT, conn(0), None, Instant::now());
     let before = channel.out().len();
     assert!(maitred_handoff::encode_trailers(channel.out(), RELAY_BIT, first, [("a", b"b".as_slice())]));
     channel.withdraw(first);
@@ -603,7 +604,7 @@ fn more_descriptors_under_way_than_may_be_open_are_no_end() {
     let connections = connections(20);
     let flush = |channel: &mut Channel| {
         for connection in 0..20 {
-            channel.enter_direct(connection, Instant::now());
+            channel.enter_direct(conn(connection), Instant::now());
             channel.out().extend_from_slice(&[0; 10]);
         }
         channel.flush(&connections, |_| ()).unwrap()

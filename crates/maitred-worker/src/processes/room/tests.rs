@@ -1,4 +1,5 @@
 use super::*;
+use crate::keys::ConnKey;
 use crate::testing::{client, reactor, shared};
 use crate::{reactor::Reactor, shared::Shared};
 
@@ -53,7 +54,7 @@ fn waiting_is_in_vain_only_if_nothing_lives_and_nothing_can_be_started() {
 #[test]
 fn a_request_that_leaves_a_queue_is_counted_out_once_and_from_its_place() {
     let (shared, mut thread) = thread(1);
-    let indices: Vec<u32> = (0..3)
+    let indices: Vec<ConnKey> = (0..3)
         .map(|pin| {
             let (index, _) = client(&mut thread, "192.0.2.1:1");
             shared.join_queue(0, 10).unwrap();

@@ -3,6 +3,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::*;
+use crate::keys::{ConnId, ConnKey};
 use crate::reactor::Reactor;
 use crate::testing::{client, reactor, shared};
 
@@ -11,7 +12,7 @@ const HASH: &str = "$apr1$saltsalt$LrttParrLPdxvgutaSXWJ0";
 
 struct Stage {
     thread: Reactor,
-    index: u32,
+    index: ConnKey,
     far_end: std::os::fd::OwnedFd,
 }
 
@@ -30,8 +31,8 @@ impl Stage {
     /// The client sends something, and the thread looks at it.
     fn send(&mut self, text: &str) {
         send(&self.far_end, text.as_bytes(), SendFlags::NOSIGNAL).unwrap();
-        if self.thread.connections.contains(self.index as usize) {
-            self.thread.connections[self.index as usize].readable = true;
+        if self.thread.connections.contains(self.index) {
+            self.thread.connections[self.index].readable = true;
             self.look();
         }
     }
@@ -39,12 +40,11 @@ impl Stage {
     /// The thread looks at the connection as often as that asks for it.
     fn look(&mut self) {
         let (index, thread) = (self.index, &mut self.thread);
-        if matches!(thread.connections[index as usize].state.phase(), Phase::Idle | Phase::Head | Phase::Body)
-        {
+        if matches!(thread.connections[index].state.phase(), Phase::Idle | Phase::Head | Phase::Body) {
             thread.on_readable(index);
         }
-        while let Some((again, _)) = thread.again.pop() {
-            thread.connections[again as usize].again = false;
+        while let Some(ConnId { key: again, .. }) = thread.again.pop() {
+            thread.connections[again].again = false;
             thread.on_readable(again);
         }
     }
@@ -53,10 +53,10 @@ impl Stage {
     fn check(&mut self) {
         assert!(self.thread.shared.verifier.work_once());
         for message in self.thread.shared.inboxes[0].take() {
-            let Message::Checked { index, serial, check, right } = message else { panic!("{message:?}") };
-            self.thread.on_checked((index, serial), check, right);
+            let Message::Checked { connection, check, right } = message else { panic!("{message:?}") };
+            self.thread.on_checked(connection, check, right);
         }
-        if self.thread.connections.contains(self.index as usize) {
+        if self.thread.connections.contains(self.index) {
             self.look();
         }
     }
@@ -77,7 +77,7 @@ impl Stage {
     }
 
     fn phase(&self) -> Phase {
-        self.thread.connections[self.index as usize].state.phase()
+        self.thread.connections[self.index].state.phase()
     }
 }
 

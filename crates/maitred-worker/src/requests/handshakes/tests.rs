@@ -9,6 +9,7 @@ use rustls::version::{TLS12, TLS13};
 
 use super::*;
 use crate::inbox::Message;
+use crate::keys::ConnKey;
 use crate::reactor::Reactor;
 use crate::testing::{client, config, reactor, shared_with};
 use maitred_base::pki::{Bytes, Pair, files};
@@ -28,7 +29,7 @@ struct Stage {
 
 /// A client in the middle of its handshake.
 struct Client {
-    index: u32,
+    index: ConnKey,
     far_end: OwnedFd,
     tls: ClientConnection,
 }
@@ -74,7 +75,7 @@ impl Stage {
     }
 
     fn is_parked(&self, client: &Client) -> bool {
-        self.thread.connections[client.index as usize].is(Phase::Handshake)
+        self.thread.connections[client.index].is(Phase::Handshake)
     }
 
     /// The certificate for this name is there.

@@ -26,7 +26,7 @@ fn ask(route: &str, requests: usize) -> String {
         far_end
             .write_all(b"GET /hello HTTP/1.1\r\nHost: a.example\r\nUser-Agent: x\r\nAccept: */*\r\n\r\n")
             .unwrap();
-        thread.connections[index as usize].readable = true;
+        thread.connections[index].readable = true;
         thread.on_readable(index);
         last = far_end.read(&mut room).unwrap();
     }

@@ -2,6 +2,7 @@ use std::os::fd::OwnedFd;
 
 use super::*;
 use crate::connection::table::Phase;
+use crate::keys::ConnKey;
 use crate::reactor::Reactor;
 use crate::testing::{client, is_closed, reactor, shared};
 
@@ -15,9 +16,9 @@ fn thread() -> Reactor {
 }
 
 /// A connection of a proxy from which a header is expected.
-fn proxied(thread: &mut Reactor) -> (u32, OwnedFd) {
+fn proxied(thread: &mut Reactor) -> (ConnKey, OwnedFd) {
     let (index, far_end) = client(thread, "10.0.0.1:5000");
-    thread.connections[index as usize].awaits_proxy = true;
+    thread.connections[index].awaits_proxy = true;
     (index, far_end)
 }
 
@@ -50,7 +51,7 @@ fn a_header_says_who_the_client_is_however_it_arrives() {
         let (index, _far_end) = proxied(&mut thread);
         let mut at = 0;
         let stop = thread.take_proxy_header(index, &HEADER[..last], &mut at);
-        let connection = &thread.connections[index as usize];
+        let connection = &thread.connections[index];
         if last < HEADER.len() {
             assert_eq!(
                 (stop, at, connection.state.phase()),
@@ -76,7 +77,7 @@ fn a_proxy_that_speaks_for_itself_is_its_own_client() {
         let mut at = 0;
         let rest = [header, b"GET / HTTP/1.1"].concat();
         assert_eq!(thread.take_proxy_header(index, &rest, &mut at), None);
-        let connection = &thread.connections[index as usize];
+        let connection = &thread.connections[index];
         assert_eq!((at, connection.remote.text(), connection.counted), (header.len(), "10.0.0.1", false));
         thread.close(index);
     }
@@ -90,7 +91,7 @@ fn without_a_header_there_is_no_answer() {
     {
         let (index, far_end) = proxied(&mut thread);
         assert_eq!(thread.take_proxy_header(index, bad, &mut 0), Some(Stop::Gone));
-        assert!(!thread.connections.contains(index as usize));
+        assert!(!thread.connections.contains(index));
         assert!(is_closed(&far_end), "not a byte");
     }
 }
@@ -99,7 +100,7 @@ fn without_a_header_there_is_no_answer() {
 fn clients_behind_a_proxy_are_counted_by_their_own_address() {
     const HEADER: &[u8] = b"PROXY TCP4 203.0.113.9 10.0.0.1 1 443\r\n";
     let mut thread = thread();
-    let taken: Vec<(u32, Option<Stop>)> = (0..3)
+    let taken: Vec<(ConnKey, Option<Stop>)> = (0..3)
         .map(|_| {
             let (index, _far_end) = proxied(&mut thread);
             (index, thread.take_proxy_header(index, HEADER, &mut 0))

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::connection::table::Phase;
+use crate::keys::{ConnId, ConnKey};
 use crate::reactor::Reactor;
 use crate::testing::{client, reactor, shared};
 
@@ -77,7 +78,7 @@ fn answered(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let mut thread = reactor(shared("", 1), 0);
     let (index, far_end) = client(&mut thread, "192.0.2.1:1");
     for piece in pieces {
-        if !thread.connections.contains(index as usize) {
+        if !thread.connections.contains(index) {
             break;
         }
         rustix::net::send(&far_end, piece, rustix::net::SendFlags::NOSIGNAL).unwrap();
@@ -87,16 +88,16 @@ fn answered(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
     let mut got = Vec::with_capacity(1 << 16);
     let room = rustix::buffer::spare_capacity(&mut got);
     let _ = rustix::net::recv(&far_end, room, rustix::net::RecvFlags::empty());
-    let open = thread.connections.get(index as usize).is_some_and(|found| !found.is(Phase::Linger));
+    let open = thread.connections.get(index).is_some_and(|found| !found.is(Phase::Linger));
     thread.close(index);
     (got, open)
 }
 
 /// Looks again as often as the connection asks for it.
-fn settle(thread: &mut Reactor, index: u32) {
-    while let Some((again, _)) = thread.again.pop() {
+fn settle(thread: &mut Reactor, index: ConnKey) {
+    while let Some(ConnId { key: again, .. }) = thread.again.pop() {
         assert_eq!(again, index);
-        thread.connections[index as usize].again = false;
+        thread.connections[index].again = false;
         thread.on_readable(index);
     }
 }

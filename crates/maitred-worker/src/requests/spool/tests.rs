@@ -5,12 +5,13 @@ use maitred_http::request::Framing;
 
 use super::*;
 use crate::connection::incoming::{Coming, Incoming};
+use crate::keys::ConnKey;
 use crate::reactor::Reactor;
 use crate::testing::{client, reactor, shared_with};
 use maitred_base::budget::Budget;
 
 /// A thread whose bodies have so much room: in memory, on the disk, and in descriptors. One body may have 100 bytes in memory.
-fn thread(memory: u64, disk: u64, descriptors: u64) -> (Reactor, u32) {
+fn thread(memory: u64, disk: u64, descriptors: u64) -> (Reactor, ConnKey) {
     let directory = std::env::temp_dir();
     let text = format!(
         "[server]\nspool = {directory:?}\n[limits]\nbody_inline_bytes_max = 10\nbody_memory_bytes_max = 100\n"
@@ -26,7 +27,7 @@ fn thread(memory: u64, disk: u64, descriptors: u64) -> (Reactor, u32) {
 }
 
 /// Where a body of which this piece has come is kept; behind `before` bytes that are kept already.
-fn place(thread: &mut Reactor, index: u32, piece: u64, before: u64, expected: u64) -> &'static str {
+fn place(thread: &mut Reactor, index: ConnKey, piece: u64, before: u64, expected: u64) -> &'static str {
     let exchange = thread.exchange(index);
     exchange.body.content = vec![b'x'; piece as usize];
     let framing = Framing::Length(expected);

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::keys::ConnId;
 use maitred_http::response::Filter;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -22,8 +23,8 @@ pub(crate) struct Filling {
     pub(crate) held: Permit,
     pub(crate) remote: Remote,
     pub(crate) pool: u16,
-    /// The connection whose request it was begun for: index and serial number.
-    pub(crate) leader: Option<(u32, u32)>,
+    /// The connection whose request it was begun for.
+    pub(crate) leader: Option<ConnId>,
     pub(crate) filter: Filter,
     pub(crate) taken: Taken,
     /// All that was received before the head was judged.
