@@ -401,6 +401,18 @@ fn narrow_by(
     Ok(())
 }
 
+/// Whether an expression takes the one path of a location, which leaves nothing to narrow.
+fn takes_path(pattern: &str, selector: &Selector) -> Result<bool, String> {
+    match selector.paths.as_slice() {
+        [path] if !path.contains('*') && selector.regex.is_none() => {
+            let text = values::regex(pattern, false)?;
+            let built = RegexBuilder::new(&text).unicode(false).build();
+            Ok(built.is_ok_and(|regex| regex.is_match(path.as_bytes())))
+        }
+        _ => Ok(false),
+    }
+}
+
 fn rewritten(
     scope: &Scope<'_>,
     directive: &Directive,
@@ -410,15 +422,7 @@ fn rewritten(
     let (pattern, to, flag) = (directive.arg(0), directive.arg(1), directive.arg(2));
     let captures = to.split('$').skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let mut narrow = selector.clone();
-    // A location of one path has nothing to narrow.
-    let exact = match selector.paths.as_slice() {
-        [path] if !captures && !path.contains('*') && selector.regex.is_none() => {
-            let text = values::regex(pattern, false)?;
-            RegexBuilder::new(&text).unicode(false).build().is_ok_and(|regex| regex.is_match(path.as_bytes()))
-        }
-        _ => false,
-    };
-    let all = exact || takes_all(pattern);
+    let all = takes_all(pattern) || !captures && takes_path(pattern, selector)?;
     let ahead = values::without_look_ahead(pattern, selector.paths.iter().all(|path| path.contains(".php")));
     let pattern = match &ahead {
         Some((pattern, left)) => {

@@ -47,15 +47,8 @@ pub(super) fn target<'a>(
     prefix.unwrap_or("/").clone_into(&mut end.prefix);
     let index = index(cx, spot, &mut found);
     let (mut items, mut directive, mut last) =
-        match tries.map(|tries| (tries, files::tries(tries, &spot.scope))) {
+        match tries.map(|tries| (tries, looked_for(spot, tries, &found))) {
             None => (vec!["{path}".to_owned(), "{path}/".to_owned()], spot.directive, Last::Status(404)),
-            Some((tries, Ok(given)))
-                if given.path.is_some() && (found.strip.is_some() || found.rewrite.is_some()) =>
-            {
-                let why = "an `alias` has no path with other variables: what it is about answers 403 instead";
-                cx.not_possible(tries, why);
-                return Target::Respond { status: 403, body: None };
-            }
             Some((tries, Ok(given))) => {
                 cx.translated(tries);
                 if let Some(path) = given.path {
@@ -119,6 +112,15 @@ fn script_first(cx: &Context<'_>, spot: &Spot<'_, '_>, index: &Index, target: &m
         _ => {
             cx.say(given, Kind::Choice, "of a directory that has both, the page answers and not the script");
         }
+    }
+}
+
+/// What `try_files` says, for these files.
+fn looked_for(spot: &Spot<'_, '_>, tries: &Directive, found: &Files) -> Result<files::Tries, String> {
+    let given = files::tries(tries, &spot.scope)?;
+    match given.path.is_some() && (found.strip.is_some() || found.rewrite.is_some()) {
+        true => Err("an `alias` has no path with other variables".into()),
+        false => Ok(given),
     }
 }
 
