@@ -61,8 +61,8 @@ fn joined_parts(parts: &[String]) -> String {
 }
 
 /// What the rule of [`directories`] comes to.
-pub(crate) const MISSING: &str = "without the files that are there now: what is missing beside some of them, and a script that is missing, \
-                       is 404";
+pub(crate) const MISSING: &str = "without the files that are there now: what is missing beside some of them, and a \
+                                  script that is missing, is 404";
 
 /// What a rule is not for.
 pub(crate) enum Excepted {

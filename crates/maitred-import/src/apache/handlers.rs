@@ -378,23 +378,7 @@ impl<'d> Content<'_, '_, 'd> {
         let mut files = self.plain(path, scope);
         let php = self.php();
         let off = if php.as_ref().is_none_or(|php| php.instead) { php::off(scope) } else { Vec::new() };
-        let mut routes = Vec::new();
-        match php.as_ref() {
-            None => {
-                let why = "nothing runs scripts there";
-                off.iter().for_each(|one| self.work.cx.say(*one, Kind::NotNeeded, why));
-            }
-            Some(_) if !off.is_empty() => {
-                let closed = self.scripts(selector, &[".php", ".phtml", ".phar"]);
-                routes.extend(closed.map(|closed| self.not_run(&closed, &off)));
-            }
-            Some(php) if php.unnamed => {
-                let ends = self.endings(php);
-                let run = self.scripts(selector, &ends.iter().map(String::as_str).collect::<Vec<_>>());
-                routes.extend(run.map(|run| self.script(&run, php, php.origin)).unwrap_or_default());
-            }
-            Some(_) => {}
-        }
+        let mut routes = self.of_scripts(selector, php.as_ref(), &off);
         let index = php::index(self.work.cx, scope);
         files.index.clone_from(&index.pages);
         files.no_index = index.pages.is_empty();
@@ -427,6 +411,27 @@ impl<'d> Content<'_, '_, 'd> {
         }
         routes.push(selector.route(origin, Target::Files(files)));
         routes
+    }
+
+    /// The routes of scripts that no section is for, or that are not run.
+    fn of_scripts(&self, selector: &Selector, php: Option<&Php<'d>>, off: &[&'d Directive]) -> Vec<Route> {
+        match php {
+            None => {
+                let why = "nothing runs scripts there";
+                off.iter().for_each(|one| self.work.cx.say(*one, Kind::NotNeeded, why));
+                Vec::new()
+            }
+            Some(_) if !off.is_empty() => {
+                let closed = self.scripts(selector, &[".php", ".phtml", ".phar"]);
+                closed.map(|closed| self.not_run(&closed, off)).into_iter().collect()
+            }
+            Some(php) if php.unnamed => {
+                let ends = self.endings(php);
+                let run = self.scripts(selector, &ends.iter().map(String::as_str).collect::<Vec<_>>());
+                run.map(|run| self.script(&run, php, php.origin)).unwrap_or_default()
+            }
+            Some(_) => Vec::new(),
+        }
     }
 
     /// The end of `try` for another server.
@@ -472,7 +477,7 @@ impl<'d> Content<'_, '_, 'd> {
             routes.extend(self.behind(selector, off, (directive, name), (&php, &files, index, tries)));
             return routes;
         }
-        if name.contains('/') || !tries.is_empty() {
+        if name.contains('/') || !tries.is_empty() || (off && !plain) {
             cx.not_possible(directive, "what is no file goes to a script of the root");
             routes.push(selector.route(directive, Target::Files(files)));
             return routes;

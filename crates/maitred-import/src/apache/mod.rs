@@ -38,8 +38,8 @@ use context::Cx;
 use expand::Loader;
 use tree::Directive;
 
-/// Reads configurations of httpd: `httpd.conf`, parts of it, or `.htaccess` files of document roots. `fpm` is where php-fpm listens
-/// that runs scripts in the place of Apache, as `connect` has it.
+/// Reads configurations of httpd: `httpd.conf`, parts of it, or `.htaccess` files of document roots. `fpm` is where php-fpm
+/// listens that runs scripts in the place of Apache, as `connect` has it.
 ///
 /// # Errors
 /// A file cannot be read, or is none of httpd.

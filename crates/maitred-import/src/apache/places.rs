@@ -13,7 +13,7 @@ use super::mounts::{Mount, Site, What, Work};
 use super::proxy;
 use super::rewriting::{self, Action, Draft};
 use super::sections::{self, Ground, Section};
-use super::selectors::{self, Event, Selector};
+use super::selectors::{self, Event, Region, Selector};
 use super::templates::{self, Groups};
 use super::tree::Directive;
 use crate::drafts::{Match, Route, Target};
@@ -324,6 +324,25 @@ impl<'d> Work<'_, 'd> {
         if let Some(why) = closed {
             return vec![shut(&mount.selector, mount.directive, &why)];
         }
+        let regions = match self.regions(mount, &sections) {
+            Ok(regions) => regions,
+            Err(why) => return vec![shut(&mount.selector, mount.directive, &why)],
+        };
+        let content = Content { work: self, mount, ground: &ground, sections: &sections, fallback };
+        regions
+            .iter()
+            .flat_map(|region| match &region.closed {
+                Some(why) => vec![shut(&region.selector, mount.directive, why)],
+                None => self.of_region(&content, &sections, &region.selector, &region.within),
+            })
+            .collect()
+    }
+
+    /// The parts of a mount.
+    ///
+    /// # Errors
+    /// Why the whole of it has to be closed.
+    fn regions(&self, mount: &Mount<'d>, sections: &[Section<'d>]) -> Result<Vec<Region>, String> {
         let dividing: Vec<(Selector, bool)> =
             sections.iter().map(|section| (section.selector.clone(), section.except)).collect();
         let mut shut_by: Option<String> = None;
@@ -358,17 +377,7 @@ impl<'d> Work<'_, 'd> {
                 _ => Some(origin.shown.clone()),
             }
         });
-        if let Some(why) = shut_by {
-            return vec![shut(&mount.selector, mount.directive, &why)];
-        }
-        let content = Content { work: self, mount, ground: &ground, sections: &sections, fallback };
-        regions
-            .iter()
-            .flat_map(|region| match &region.closed {
-                Some(why) => vec![shut(&region.selector, mount.directive, why)],
-                None => self.of_region(&content, &sections, &region.selector, &region.within),
-            })
-            .collect()
+        shut_by.map_or(Ok(regions), Err)
     }
 
     fn of_region(
