@@ -108,12 +108,18 @@ pub fn caddy(files: &[PathBuf], root: Option<&Path>) -> Result<Imported, String>
     caddy::import(files, root).map(|(document, report)| finished(document, report, files))
 }
 
-/// Imports configurations of Apache httpd; `defined` are names for `<IfDefine>`.
+/// Imports configurations of Apache httpd; `defined` are names for `<IfDefine>`, and `fpm` is where php-fpm listens that runs
+/// scripts in the place of Apache, as `connect` of a pool has it.
 ///
 /// # Errors
 /// A file cannot be read, or is none of httpd.
-pub fn apache(files: &[PathBuf], root: Option<&Path>, defined: &[String]) -> Result<Imported, String> {
-    apache::import(files, root, defined).map(|(document, report)| finished(document, report, files))
+pub fn apache(
+    files: &[PathBuf],
+    root: Option<&Path>,
+    defined: &[String],
+    fpm: Option<&str>,
+) -> Result<Imported, String> {
+    apache::import(files, root, defined, fpm).map(|(document, report)| finished(document, report, files))
 }
 
 fn finished(mut document: model::Document, mut report: Report, files: &[PathBuf]) -> Imported {

@@ -3,7 +3,7 @@
 //! What cannot be said admits no client.
 
 use super::conditions;
-use super::context::{Cx, Scope, Variable};
+use super::context::{Cx, Layer, Scope, Variable};
 use super::tree::Directive;
 use crate::drafts::Match;
 use crate::files;
@@ -77,6 +77,9 @@ pub(crate) const NAMES: &[&str] = &[
     "authformprovider",
 ];
 
+/// Why an outer rule says nothing.
+pub(crate) const OVERRIDDEN: &str = "a section within says otherwise";
+
 /// Who gets an answer.
 pub(crate) fn of(cx: &Cx<'_>, scope: &Scope<'_, '_>, variables: &[Variable<'_>]) -> Gate {
     let about = Asked { cx, scope, variables };
@@ -85,6 +88,35 @@ pub(crate) fn of(cx: &Cx<'_>, scope: &Scope<'_, '_>, variables: &[Variable<'_>])
         Err(why) => Gate { closed: Some(why), ..Gate::default() },
     }
 }
+
+/// Whether no client gets an answer by some layers, whatever else they say. `Satisfy` and `AuthMerging` leave that open.
+pub(crate) fn is_shut(layers: &[&Layer<'_>]) -> bool {
+    let (mut modern, mut old) = (false, false);
+    for layer in layers {
+        let of = |names: &[&str]| -> Vec<&Directive> {
+            layer.own.iter().copied().filter(|one| one.is(names)).collect()
+        };
+        let named = |one: &Directive, all: &str| {
+            one.args.last().is_some_and(|word| word.eq_ignore_ascii_case(all)) && one.args.len() == 2
+        };
+        if !of(&["satisfy", "authmerging"]).is_empty() {
+            return false;
+        }
+        let (new, before) = (of(MODERN), of(OLD));
+        if !new.is_empty() {
+            modern = new.iter().all(|one| one.name == "require" && named(one, "denied"));
+        }
+        if !before.is_empty() {
+            let denied = before.iter().any(|one| one.name == "deny" && named(one, "all"));
+            old = denied && !before.iter().any(|one| one.name == "allow");
+        }
+    }
+    modern || old
+}
+
+/// `Require` and what may be around it, and what stood in its place before 2.4.
+const MODERN: &[&str] = &["require", "requireall", "requireany", "requirenone"];
+const OLD: &[&str] = &["order", "allow", "deny"];
 
 struct Asked<'c, 'l, 'd> {
     cx: &'c Cx<'c>,
@@ -121,8 +153,19 @@ impl Asked<'_, '_, '_> {
 
     /// `Require` and what may be around it.
     fn modern(&self) -> Result<Rules, String> {
-        let found = self.scope.innermost(&["require", "requireall", "requireany", "requirenone"]);
+        self.overridden(MODERN);
+        let found = self.scope.innermost(MODERN);
         if found.is_empty() { Ok(Rules::default()) } else { self.any(&found) }
+    }
+
+    /// Says of what stands further out that it has no effect in this part.
+    fn overridden(&self, names: &[&str]) {
+        let inner = self.scope.innermost(names);
+        let is_inner = |one: &Directive| inner.iter().any(|known| std::ptr::eq(*known, one));
+        for one in self.scope.all(names).into_iter().filter(|one| !is_inner(one)) {
+            self.cx.say(one, Kind::NotNeeded, OVERRIDDEN);
+            super::known::silence(self.cx, one, OVERRIDDEN);
+        }
     }
 
     fn any(&self, all: &[&Directive]) -> Result<Rules, String> {
@@ -298,7 +341,8 @@ impl Asked<'_, '_, '_> {
 
     /// `Order`, `Allow`, `Deny`.
     fn old(&self) -> Result<Rules, String> {
-        let found = self.scope.innermost(&["order", "allow", "deny"]);
+        self.overridden(OLD);
+        let found = self.scope.innermost(OLD);
         if found.is_empty() {
             return Ok(Rules::default());
         }

@@ -156,6 +156,12 @@ fn compared(name: &str, pattern: &str, (negated, no_case): (bool, bool)) -> Resu
             "http" => scheme(false),
             _ => Err("a scheme is `http` or `https`"),
         },
+        // What proxies say in other fields is in `X-Forwarded-Proto`, too.
+        "HTTP:X-FORWARDED-SSL" | "HTTP:FRONT-END-HTTPS" => match plain.to_ascii_lowercase().as_str() {
+            "on" => scheme(true),
+            "off" => scheme(false),
+            _ => Err("such a field is `on` or `off`"),
+        },
         "SERVER_PORT" => match plain {
             "443" => scheme(true),
             "80" => scheme(false),
@@ -208,6 +214,11 @@ fn paths(
 ) -> Result<Part, &'static str> {
     if variable == "REQUEST_FILENAME" && pattern.starts_with('^') {
         return Err("the name of a file is looked at by its end alone");
+    }
+    let head = patterns::literal_head(pattern);
+    if exact.is_none() && negated && !head.is_empty() && !head.starts_with('/') && variable == "REQUEST_URI" {
+        // No path begins so.
+        return Ok(Part::Always);
     }
     let globs = match exact {
         Some(path) => Some(vec![super::globs::Glob::exact(path)]),

@@ -22,6 +22,10 @@ pub(crate) struct Cx<'a> {
     pub(crate) whole: bool,
     /// Whether PHP runs behind FastCGI somewhere, and so not in httpd.
     pub(crate) php_outside: Cell<bool>,
+    /// Whether Apache itself runs PHP, for all that is known.
+    pub(crate) php_inside: bool,
+    /// Where php-fpm listens that runs scripts in the place of Apache, as `connect` has it.
+    pub(crate) fpm: String,
     /// What is below directories.
     pub(crate) listings: RefCell<HashMap<String, Option<Listing>>>,
 }

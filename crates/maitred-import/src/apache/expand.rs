@@ -48,6 +48,9 @@ impl<'a> Loader<'a> {
     /// For what was named on the command line.
     pub(crate) fn new(root: Option<&'a Path>, defined: &[String], looks: bool) -> Loader<'a> {
         let variables = DEBIAN.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        // `NAME=VALUE` stands for a variable of the environment.
+        let given = defined.iter().filter_map(|word| word.split_once('='));
+        let variables = variables.chain(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
         Loader {
             root,
             looks,
@@ -170,6 +173,27 @@ impl<'a> Loader<'a> {
         }
     }
 
+    /// The same with what stands in `<IfModule>` of PHP, for a PHP that runs in httpd.
+    pub(crate) fn opened(&mut self, all: Vec<Directive>, report: &mut Report) -> Vec<Directive> {
+        let mut found = Vec::with_capacity(all.len());
+        for mut one in all {
+            if one.name == "ifmodule" && modules::is_php(one.arg(0)) {
+                report.say(
+                    &one.place,
+                    &one.shown,
+                    Kind::Choice,
+                    "PHP runs the scripts, and what it is told holds for its version, whatever that is",
+                );
+                let inside = self.expand(one.block.unwrap_or_default(), 1, report);
+                found.extend(self.opened(inside, report));
+                continue;
+            }
+            one.block = one.block.map(|inside| self.opened(inside, report));
+            found.push(one);
+        }
+        found
+    }
+
     fn is_defined(&self, name: &str) -> bool {
         self.defined.iter().any(|known| known == name)
     }
@@ -194,7 +218,7 @@ impl<'a> Loader<'a> {
                             &one.place,
                             &one.shown,
                             Kind::NotPossible,
-                            format!("`{name}` has no value"),
+                            format!("`{name}` has no value: `--defined {name}=VALUE` gives it one"),
                         );
                         out.push_str(name);
                     }

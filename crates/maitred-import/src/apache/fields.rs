@@ -37,10 +37,13 @@ fn is_among(list: &str, name: &str) -> bool {
 pub(crate) fn of(cx: &Cx<'_>, scope: &Scope<'_, '_>, tls: bool) -> Fields {
     let mut fields = Fields::default();
     for one in scope.all(&["header"]) {
-        match response(one) {
+        match response(one, tls) {
             Ok(Some(rule)) => {
                 cx.translated(one);
                 put(&mut fields.response, rule);
+            }
+            Ok(None) if one.args.iter().any(|word| is_https(word)) => {
+                cx.say(one, Kind::NotNeeded, "no connection to the site has TLS");
             }
             Ok(None) => {
                 cx.say(one, Kind::NotNeeded, "the connection is Maitred's own, whose fields say that")
@@ -79,8 +82,14 @@ fn impossible(why: &str) -> Found {
     Err((Kind::NotPossible, why.to_owned()))
 }
 
+/// Whether a condition holds for connections with TLS.
+fn is_https(condition: &str) -> bool {
+    let plain: String = condition.chars().filter(|letter| !" '\"".contains(*letter)).collect();
+    ["env=HTTPS", "expr=%{HTTPS}==on", "expr=%{HTTPS}=on", "expr=%{HTTPS}-eqon"].contains(&plain.as_str())
+}
+
 /// A rule of `Header`; nothing, if it is about the connection.
-fn response(one: &Directive) -> Found {
+fn response(one: &Directive, tls: bool) -> Found {
     let words: Vec<&str> = one.args.iter().map(String::as_str).collect();
     let words = match words.split_first() {
         Some((first, rest)) if ["always", "onsuccess"].contains(&first.to_ascii_lowercase().as_str()) => rest,
@@ -114,8 +123,13 @@ fn response(one: &Directive) -> Found {
     {
         return impossible("`cors` of the site says which origins may have its responses (docs/headers.md)");
     }
-    if condition.is_some_and(|condition| condition != "early") {
-        return impossible("a field has no conditions: a route of its own has");
+    // Without TLS, clients do not heed this field (RFC 6797 section 8.1).
+    let heeded = tls || name.eq_ignore_ascii_case("strict-transport-security");
+    match condition {
+        None | Some("early") => {}
+        Some(condition) if is_https(condition) && heeded => {}
+        Some(condition) if is_https(condition) => return Ok(None),
+        Some(_) => return impossible("a field has no conditions: a route of its own has"),
     }
     let value = value_of(value)?;
     Ok(Some(Header { how, name: name.to_owned(), value }))

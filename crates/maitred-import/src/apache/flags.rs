@@ -92,6 +92,9 @@ pub(crate) fn status_of(flags: &Flags) -> Option<u16> {
 /// The query behind a target: that of the client, unless the target has one, or none is wanted.
 pub(crate) fn with_query(mut to: String, given: &str, flags: &Flags) -> String {
     let none = given.ends_with('?') || flags.has(&["qsd", "qsdiscard"]);
+    if to.ends_with("{uri}") {
+        return to;
+    }
     let (append, has) = (flags.has(&["qsa", "qsappend"]), to.contains('?'));
     if has && append && !to.ends_with('?') {
         to.push_str("&{query}");

@@ -25,6 +25,15 @@ impl Glob {
         Glob { head: String::new(), middle: vec![text.to_owned()], tail: Some(String::new()) }
     }
 
+    /// A pattern as a route has it.
+    pub(crate) fn parse(text: &str) -> Glob {
+        let mut parts = text.split('*').map(str::to_owned);
+        let head = parts.next().unwrap_or_default();
+        let mut middle: Vec<String> = parts.collect();
+        let tail = middle.pop();
+        Glob { head, middle, tail }
+    }
+
     /// As a route has it.
     pub(crate) fn show(&self) -> String {
         let Some(tail) = &self.tail else { return self.head.clone() };
@@ -37,6 +46,11 @@ impl Glob {
     /// What is fixed at its beginning.
     pub(crate) fn head(&self) -> &str {
         &self.head
+    }
+
+    /// What is fixed at its end.
+    pub(crate) fn tail(&self) -> &str {
+        self.tail.as_deref().unwrap_or(&self.head)
     }
 
     /// Whether it stands for every path.
@@ -141,5 +155,8 @@ mod tests {
         assert!(Glob::between("/", "").covers(&under) && !under.covers(&Glob::between("", ".css")));
         assert!(Glob::containing("/.ht").fits("/a/.htaccess") && !Glob::containing("/.ht").fits("/a"));
         assert!(Glob::containing("/a").and(&Glob::containing("/b")).is_none());
+        for text in ["/a", "/a/*", "*.css", "*/.ht*", "/a/*/b*"] {
+            assert_eq!(Glob::parse(text).show(), text);
+        }
     }
 }

@@ -1,18 +1,22 @@
 //! What answers in a part of a place: rules, files, PHP, other servers.
 
+use super::access;
 use super::context::{Layer, Scope};
 use super::fields;
 use super::globs::{self, Glob};
 use super::mounts::{Mount, What, Work};
 use super::php::{self, Handler, Php};
 use super::proxy;
-use super::rewriting::{self, Action, Fallback, Rules};
+use super::rewriting::{self, Action, Fallback, Rules, Script};
 use super::sections::{Ground, Section};
 use super::selectors::Selector;
 use super::tree::Directive;
 use crate::drafts::{Files, Route, Target};
 use crate::model::Value;
 use crate::report::Kind;
+
+/// Directories whose index is a script that are named, at most.
+const DIRECTORIES_MAX: usize = 24;
 
 /// A mount while its parts are written.
 pub(crate) struct Content<'c, 'w, 'd> {
@@ -144,11 +148,31 @@ impl<'d> Content<'_, '_, 'd> {
             files.iter().filter(|(path, _)| path.starts_with(&prefix) && *path != prefix).cloned().collect()
         };
         let files = self.work.site.files.as_ref().filter(|_| self.mount.url == "/").map(below);
+        let files = files.map(|files| files.into_iter().filter(|(path, _)| !self.is_shut(path)).collect());
+        let files: Option<Vec<(String, bool)>> = files;
         let place =
             rewriting::Place { prefix: Some(&prefix), names: &self.work.site.names, files: files.as_deref() };
         let mut rules = rewriting::of(self.work.cx, &all, &place);
         rules.fallback = rules.fallback.or_else(|| self.fallback.cloned());
         rules
+    }
+
+    /// Whether no client gets what is at a path, whatever the rules say.
+    fn is_shut(&self, path: &str) -> bool {
+        let fits = |section: &&Section<'d>| {
+            let selector = &section.selector;
+            selector.paths.iter().any(|glob| glob.fits(path))
+                && *selector == Selector::paths(selector.paths.clone())
+                && !section.except
+        };
+        let layers: Vec<&Layer<'d>> = self.sections.iter().filter(fits).map(|found| &found.layer).collect();
+        // What is for some of the requests to the path may open it.
+        let opens = |section: &Section<'d>| {
+            section.selector.paths.is_empty()
+                && !section.selector.is_all()
+                && section.layer.own.iter().any(|one| access::NAMES.contains(&one.name.as_str()))
+        };
+        !layers.is_empty() && access::is_shut(&layers) && !self.sections.iter().any(opens)
     }
 
     /// The URL of the directory of a layer.
@@ -176,8 +200,18 @@ impl<'d> Content<'_, '_, 'd> {
         match php::handler(cx, scope) {
             Handler::Files => self.files(selector, scope, rules, origin),
             Handler::Proxy(directive, url) => match self.php() {
-                Some(php) if php.is(directive) => vec![self.script(selector, &php, directive)],
+                Some(php) if php.is(directive) => self.script(selector, &php, directive),
                 _ => vec![self.proxied(selector, scope, directive, &url)],
+            },
+            Handler::Php(directive) => match self.php().filter(|php| php.is(directive) && !php.unnamed) {
+                Some(php) => match php::off(scope).as_slice() {
+                    [] => self.script(selector, &php, directive),
+                    off => vec![self.not_run(selector, off)],
+                },
+                None => {
+                    cx.not_possible(directive, php::WHO);
+                    vec![self.shut(selector, directive)]
+                }
             },
             Handler::Status(directive) => {
                 cx.say(directive, Kind::Choice, "`maitred status` and the address `admin` show this");
@@ -185,14 +219,16 @@ impl<'d> Content<'_, '_, 'd> {
             }
             Handler::Closed(directive, why) => {
                 cx.not_possible(directive, format!("{why}: what it answers is 403 instead"));
-                let mut route = selector.route(directive, Target::Respond { status: 403, body: None });
-                route.notes.push(format!(
-                    "closed, because there is no counterpart of `{}`",
-                    crate::report::shorten(&directive.shown)
-                ));
-                vec![route]
+                vec![self.shut(selector, directive)]
             }
         }
+    }
+
+    fn shut(&self, selector: &Selector, directive: &'d Directive) -> Route {
+        let mut route = selector.route(directive, Target::Respond { status: 403, body: None });
+        let shown = crate::report::shorten(&directive.shown);
+        route.notes.push(format!("closed, because there is no counterpart of `{shown}`"));
+        route
     }
 
     /// Who runs the scripts of this mount.
@@ -200,19 +236,61 @@ impl<'d> Content<'_, '_, 'd> {
         php::of(self.work, self.mount, self.ground, self.sections)
     }
 
-    fn script(&self, selector: &Selector, php: &Php<'d>, origin: &'d Directive) -> Route {
-        match &php.pool {
-            Some(name) => {
-                selector.route(origin, Target::Pool { name: name.clone(), strip: None, rewrite: None })
-            }
-            None => {
-                let mut route = selector.route(origin, Target::Respond { status: 403, body: None });
-                route.notes.push(
-                    "closed until a pool says who runs PHP: a pool with `php = true` (docs/php.md)".into(),
-                );
-                route
-            }
+    /// A route for scripts. Names that Maitred does not take for scripts are closed, where there may be such files.
+    fn script(&self, selector: &Selector, php: &Php<'d>, origin: &'d Directive) -> Vec<Route> {
+        let Some(name) = &php.pool else {
+            let mut route = selector.route(origin, Target::Respond { status: 403, body: None });
+            route
+                .notes
+                .push("closed until a pool says who runs PHP: a pool with `php = true` (docs/php.md)".into());
+            return vec![route];
+        };
+        let to_pool = Target::Pool { name: name.clone(), strip: None, rewrite: None };
+        // The list that is about scripts is one of both.
+        let is_script = |glob: &Glob| glob.show().contains(".php");
+        let second = !selector.paths.iter().any(is_script) && selector.more.iter().any(is_script);
+        let list = if second { &selector.more } else { &selector.paths };
+        let with = |list: Vec<Glob>| match second {
+            true => Selector { more: list, ..selector.clone() },
+            false => Selector { paths: list, ..selector.clone() },
+        };
+        let (run, others): (Vec<Glob>, Vec<Glob>) = list.iter().cloned().partition(is_script);
+        if run.is_empty() {
+            return vec![selector.route(origin, to_pool)];
         }
+        let others: Vec<Glob> = others.into_iter().filter(|glob| self.may_fit(glob)).collect();
+        let mut routes = Vec::new();
+        if !others.is_empty() {
+            self.work.cx.not_possible(
+                origin,
+                "scripts whose names do not end in `.php` are not run: they answer 403 instead",
+            );
+            routes.push(with(others).route(origin, Target::Respond { status: 403, body: None }));
+        }
+        routes.push(with(run).route(origin, to_pool));
+        routes
+    }
+
+    /// Whether there may be a file of such a path.
+    fn may_fit(&self, glob: &Glob) -> bool {
+        let files = self.work.site.files.as_deref().filter(|_| self.mount.url == "/");
+        let is_file = |(path, directory): &(String, bool)| !directory && glob.fits(path);
+        !glob.show().ends_with("/*") && files.is_none_or(|files| files.iter().any(is_file))
+    }
+
+    /// Scripts of a place where none is run: httpd would send their source.
+    fn not_run(&self, selector: &Selector, off: &[&'d Directive]) -> Route {
+        let why = "scripts there are not run, and their source is not sent: 403";
+        off.iter().for_each(|one| self.work.cx.say(*one, Kind::Better, why));
+        let origin = off.last().copied().unwrap_or(self.mount.directive);
+        selector.route(origin, Target::Respond { status: 403, body: None })
+    }
+
+    /// Paths of scripts, and what is behind them.
+    fn scripts(&self, selector: &Selector, ends: &[&str]) -> Option<Selector> {
+        let own = ends.iter().map(|end| Glob::between("", end));
+        let scripts = Selector::paths(own.chain([Glob::containing(".php/")]).collect());
+        selector.and(&scripts).ok().flatten()
     }
 
     fn proxied(
@@ -299,32 +377,30 @@ impl<'d> Content<'_, '_, 'd> {
         }
         let mut files = self.plain(path, scope);
         let php = self.php();
-        let mut routes = Vec::new();
-        routes.extend(
-            php.as_ref().filter(|php| php.unknown).and_then(|php| self.closed_scripts(selector, php)),
-        );
+        let off = if php.as_ref().is_none_or(|php| php.instead) { php::off(scope) } else { Vec::new() };
+        let mut routes = self.of_scripts(selector, php.as_ref(), &off);
         let index = php::index(self.work.cx, scope);
         files.index.clone_from(&index.pages);
         files.no_index = index.pages.is_empty();
         let fallback = rules.fallback.clone().or_else(|| self.resource(scope));
         let mut tries: Vec<String> = rules.tries.clone();
-        match (fallback, php.filter(|php| !php.unknown || index.has_script)) {
-            (Some((directive, Fallback::Script { path, set, drop })), Some(php)) => {
+        match (fallback, php) {
+            (Some((directive, Fallback::Script(script))), Some(php)) => {
                 return self.front(
-                    (selector, scope),
-                    (directive, &path, &set, drop),
+                    (selector, !off.is_empty()),
+                    (directive, &script),
                     (php, files, &index, tries),
                     routes,
                 );
             }
-            (Some((directive, Fallback::Script { .. })), None) => {
+            (Some((directive, Fallback::Script(_))), None) => {
                 self.work.cx.not_possible(directive, php::WHO);
             }
             (Some((_, Fallback::Tries(paths))), _) => tries.extend(paths),
             (Some((directive, Fallback::Proxy(url))), _) => {
                 tries.extend(self.to_other(scope, directive, &url))
             }
-            (None, Some(php)) if index.has_script => {
+            (None, Some(php)) if index.has_script && off.is_empty() => {
                 routes.extend(self.directories(selector, &php, &index, &files, origin))
             }
             (None, _) => {}
@@ -335,6 +411,27 @@ impl<'d> Content<'_, '_, 'd> {
         }
         routes.push(selector.route(origin, Target::Files(files)));
         routes
+    }
+
+    /// The routes of scripts that no section is for, or that are not run.
+    fn of_scripts(&self, selector: &Selector, php: Option<&Php<'d>>, off: &[&'d Directive]) -> Vec<Route> {
+        match php {
+            None => {
+                let why = "nothing runs scripts there";
+                off.iter().for_each(|one| self.work.cx.say(*one, Kind::NotNeeded, why));
+                Vec::new()
+            }
+            Some(_) if !off.is_empty() => {
+                let closed = self.scripts(selector, &[".php", ".phtml", ".phar"]);
+                closed.map(|closed| self.not_run(&closed, off)).into_iter().collect()
+            }
+            Some(php) if php.unnamed => {
+                let ends = self.endings(php);
+                let run = self.scripts(selector, &ends.iter().map(String::as_str).collect::<Vec<_>>());
+                run.map(|run| self.script(&run, php, php.origin)).unwrap_or_default()
+            }
+            Some(_) => Vec::new(),
+        }
     }
 
     /// The end of `try` for another server.
@@ -348,33 +445,39 @@ impl<'d> Content<'_, '_, 'd> {
         None
     }
 
-    /// Scripts that no pool is known to run are not sent.
-    fn closed_scripts(&self, selector: &Selector, php: &Php<'d>) -> Option<Route> {
-        let ends = [".php", ".phtml", ".phar", ".inc"].iter().map(|end| Glob::between("", end));
-        let scripts = Selector::paths(ends.chain([Glob::containing(".php/")]).collect());
-        let both = selector.and(&scripts).ok().flatten()?;
-        Some(self.script(&both, php, php.origin))
+    /// The endings of scripts that no section is for: those that the directive names, and those of Debian.
+    fn endings(&self, php: &Php<'d>) -> Vec<String> {
+        let mut ends: Vec<String> = vec![".php".into(), ".phtml".into(), ".phar".into()];
+        if php.origin.is(&["addhandler", "addtype"]) {
+            let named = php.origin.args.iter().skip(1).map(|end| format!(".{}", end.trim_start_matches('.')));
+            let more: Vec<String> = named.filter(|end| !ends.contains(end)).collect();
+            ends.extend(more);
+        }
+        ends
     }
 
     /// All that is no file goes to one script.
-    #[allow(clippy::type_complexity)]
     fn front(
         &self,
-        (selector, scope): (&Selector, &Scope<'_, 'd>),
-        (directive, path, set, drop): (&'d Directive, &str, &[(String, String)], bool),
-        (php, mut files, index, tries): (Php<'d>, Files, &php::Index, Vec<String>),
+        (selector, off): (&Selector, bool),
+        (directive, script): (&'d Directive, &Script),
+        (php, files, index, tries): (Php<'d>, Files, &php::Index, Vec<String>),
         mut routes: Vec<Route>,
     ) -> Vec<Route> {
         let cx = self.work.cx;
-        let _ = scope;
-        let name = path.trim_start_matches('/');
+        let name = script.path.trim_start_matches('/');
         let Some(pool) = php.pool.clone() else {
             cx.not_possible(directive, php::WHO);
-            files.tries = vec!["{path}".to_owned(), "=403".to_owned()];
-            routes.push(selector.route(directive, Target::Files(files)));
+            let tries = vec!["{path}".to_owned(), "=403".to_owned()];
+            routes.push(selector.route(directive, Target::Files(Files { tries, ..files })));
             return routes;
         };
-        if name.contains('/') || !tries.is_empty() {
+        let plain = script.set.is_empty() && !script.drop;
+        if plain && (name.contains('/') || !tries.is_empty()) {
+            routes.extend(self.behind(selector, off, (directive, name), (&php, &files, index, tries)));
+            return routes;
+        }
+        if name.contains('/') || !tries.is_empty() || (off && !plain) {
             cx.not_possible(directive, "what is no file goes to a script of the root");
             routes.push(selector.route(directive, Target::Files(files)));
             return routes;
@@ -386,34 +489,69 @@ impl<'d> Content<'_, '_, 'd> {
             selector.route(directive, Target::Pool { name: pool.clone(), strip: None, rewrite: None })
         };
         let pages = index.pages.iter().any(|page| self.is_there(page));
-        let root = selector.and(&Selector::paths(vec![Glob::exact("/")]));
-        if !set.is_empty() || drop {
+        let root = selector.and(&Selector::paths(vec![Glob::exact("/")])).ok().flatten();
+        if !plain {
             // The root is a directory, and gets no parameters.
-            routes.extend(root.ok().flatten().map(|root| to_pool(&root)));
-            let mut route = to_pool(selector);
-            let whole = route.regex.is_none() && set.iter().any(|(_, value)| value.contains("{capture"));
-            if whole {
-                route.regex = Some("^/(.*)$".into());
-            }
-            let table = set.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-            let mut query = vec![("set".to_owned(), Value::Table(table))];
-            if drop {
-                query.push(("remove".to_owned(), Value::texts(&["*"])));
-            }
-            route.keys.push(("query", Value::Table(query)));
+            routes.extend(root.map(|root| to_pool(&root)));
+            routes.push(self.with_query(to_pool(selector), script));
             cx.say(directive, Kind::Choice, "scripts in directories get the parameters, too");
-            routes.push(route);
             return routes;
         }
-        if !pages {
+        if !off {
+            // The pool's own rules are those of the scripts.
+            routes.retain(|route| !route.goes_to_pool());
+        }
+        if !pages && !off {
             routes.push(to_pool(selector));
             return routes;
         }
-        if index.script_first {
-            routes.extend(root.ok().flatten().map(|root| to_pool(&root)));
+        if index.script_first && !off {
+            routes.extend(root.map(|root| to_pool(&root)));
         }
-        files.tries = vec!["{path}".to_owned(), format!("pool:{pool}")];
-        routes.push(selector.route(directive, Target::Files(files)));
+        let tries = vec!["{path}".to_owned(), format!("pool:{pool}")];
+        routes.push(selector.route(directive, Target::Files(Files { tries, ..files })));
+        routes
+    }
+
+    /// A script that gets parameters of a rule.
+    fn with_query(&self, mut route: Route, script: &Script) -> Route {
+        if route.regex.is_none() {
+            route.regex.clone_from(&script.regex);
+        }
+        let table = script.set.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+        let mut query = vec![("set".to_owned(), Value::Table(table))];
+        if script.drop {
+            query.push(("remove".to_owned(), Value::texts(&["*"])));
+        }
+        route.keys.push(("query", Value::Table(query)));
+        route
+    }
+
+    /// A script that is not the index of the root answers behind the files and the indexes.
+    fn behind(
+        &self,
+        selector: &Selector,
+        off: bool,
+        (directive, name): (&'d Directive, &str),
+        (php, files, index, tries): (&Php<'d>, &Files, &php::Index, Vec<String>),
+    ) -> Vec<Route> {
+        let mut routes = Vec::new();
+        let own = self.with_script(index).into_iter().flat_map(|path| {
+            let bare = path.trim_end_matches('/').to_owned();
+            [Some(bare).filter(|bare| !bare.is_empty()), Some(path)].into_iter().flatten()
+        });
+        let own: Vec<Glob> = own.map(|path| Glob::exact(&path)).collect();
+        if let Some(name) = php.pool.clone().filter(|_| !own.is_empty() && !off)
+            && let Ok(Some(both)) = selector.and(&Selector::paths(own))
+        {
+            routes.push(both.route(directive, Target::Pool { name, strip: None, rewrite: None }));
+        }
+        let mut all = vec!["{path}".to_owned()];
+        all.extend(tries);
+        all.extend(php.pool.iter().map(|pool| format!("pool:{pool}")));
+        let mut route = selector.route(directive, Target::Files(Files { tries: all, ..files.clone() }));
+        route.keys.push(("front_controller", name.into()));
+        routes.push(route);
         routes
     }
 
@@ -449,6 +587,23 @@ impl<'d> Content<'_, '_, 'd> {
         routes
     }
 
+    /// The directories whose index is a script, as far as that is known.
+    fn with_script(&self, index: &php::Index) -> Vec<String> {
+        let files = self.work.site.files.as_deref().unwrap_or_default();
+        let has_page = |directory: &str| {
+            !index.script_first
+                && index.pages.iter().any(|page| {
+                    let path = format!("{directory}{page}");
+                    files.iter().any(|(known, _)| *known == path)
+                })
+        };
+        let found = files.iter().filter(|_| index.has_script).filter_map(|(path, _)| {
+            let directory = path.strip_suffix("index.php").filter(|directory| directory.ends_with('/'))?;
+            (!has_page(directory)).then(|| directory.to_owned())
+        });
+        found.take(DIRECTORIES_MAX).collect()
+    }
+
     /// Whether some directory has such a page; if that is not known, it may be.
     fn is_there(&self, page: &str) -> bool {
         let end = format!("/{page}");
@@ -473,7 +628,7 @@ impl<'d> Content<'_, '_, 'd> {
         };
         self.work.cx.translated(one);
         Some(match path.ends_with(".php") {
-            true => (one, Fallback::Script { path, set: Vec::new(), drop: false }),
+            true => (one, Fallback::Script(Script { path, ..Script::default() })),
             false => (one, Fallback::Tries(vec![path])),
         })
     }
@@ -497,6 +652,14 @@ impl<'d> Content<'_, '_, 'd> {
                 route.keys.push(("front_controller", script.into()));
                 return vec![route];
             }
+            let own = path.rsplit_once('/').filter(|(directory, _)| !directory.is_empty());
+            if let Some((directory, script)) = own
+                && let Some(name) = php::beside(self.work, self.mount.directive, directory)
+            {
+                let mut route = selector.route(origin, Target::Pool { name, strip: None, rewrite: None });
+                route.keys.push(("front_controller", script.into()));
+                return vec![route];
+            }
             self.work.cx.not_possible(self.mount.directive, php::WHO);
             return vec![selector.route(origin, Target::Respond { status: 403, body: None })];
         }
@@ -507,11 +670,10 @@ impl<'d> Content<'_, '_, 'd> {
             return vec![selector.route(origin, Target::Files(files))];
         }
         let mut routes = Vec::new();
-        if let Some(php) = self.php().filter(|_| self.may_have_scripts(path)) {
-            let scripts = Selector::paths(vec![Glob::between("", ".php"), Glob::containing(".php/")]);
-            if let Ok(Some(both)) = selector.and(&scripts) {
-                routes.push(self.script(&both, &Php { pool: None, ..php }, origin));
-            }
+        if let Some(php) = self.php().filter(|_| self.may_have_scripts(path))
+            && let Some(both) = self.scripts(selector, &[".php"])
+        {
+            routes.extend(self.script(&both, &Php { pool: None, ..php }, origin));
         }
         let bare = self.mount.url.trim_end_matches('/').to_owned();
         if let Ok(Some(exact)) = selector.and(&Selector::paths(vec![Glob::exact(&bare)])) {

@@ -1,6 +1,6 @@
 //! What no other part has looked at: directives that say nothing to clients, and what is not possible.
 
-use super::context::Cx;
+use super::context::{Cx, Layer};
 use super::sections;
 use super::tls;
 use super::tree::Directive;
@@ -30,6 +30,8 @@ const SILENT: &[(&str, Kind, &str)] = &[
         Kind::NotNeeded,
         "errors go to Maitred's own log ([log]), and clients do not see it",
     ),
+    ("cgipassauth", Kind::NotNeeded, "applications get `Authorization` and all other fields of the client"),
+    ("limitrequestbody", Kind::NotNeeded, "no application gets a body there, and files take none"),
     ("serveradmin", Kind::NotNeeded, "no page of Maitred's names an administrator"),
     (
         "serversignature servertokens",
@@ -87,7 +89,7 @@ const SILENT: &[(&str, Kind, &str)] = &[
     ),
     ("typesconfig mimemagicfile", Kind::NotNeeded, "media types follow from the ends of names"),
     (
-        "browsermatch browsermatchnocase setenvif setenvifnocase setenv passenv unsetenv",
+        "browsermatch browsermatchnocase setenvif setenvifnocase setenvifexpr setenv passenv unsetenv",
         Kind::Choice,
         "what nothing here asks for is not set",
     ),
@@ -217,9 +219,18 @@ pub(crate) fn account(cx: &Cx<'_>, all: &[Directive]) {
 /// What is in the output, unless its place is closed.
 const CLOSED: &str = "directoryindex sethandler require order allow deny rewriterule rewritecond \
                  rewriteengine rewritebase header \
-    requestheader errordocument options addtype fallbackresource redirect redirectmatch redirectpermanent \
+    requestheader errordocument options addtype expiresactive limitrequestbody addoutputfilterbytype \
+                 setoutputfilter forcetype php_value php_flag fallbackresource redirect redirectmatch redirectpermanent \
                  redirecttemp expiresbytype \
     expiresdefault alias proxypass";
+
+/// Says of what stands in a place that is closed as it says itself, that it has no effect there.
+pub(crate) fn of_closed(cx: &Cx<'_>, layer: &Layer<'_>) {
+    let known = |one: &&&Directive| CLOSED.split_whitespace().any(|name| name == one.name);
+    for one in layer.own.iter().filter(known) {
+        cx.say(*one, Kind::NotNeeded, "no client gets an answer there");
+    }
+}
 
 fn rest(cx: &Cx<'_>, one: &Directive) {
     let name = one.name.as_str();

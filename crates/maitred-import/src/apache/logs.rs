@@ -43,7 +43,16 @@ pub(crate) fn of(cx: &Cx<'_>, all: &[&Directive]) -> Option<String> {
         cx.say(*last, Kind::Choice, "`access_log = false` in the site writes no lines for it");
         return None;
     }
-    block.push("to", to.as_str(), Some(&last.place));
+    let directory = to.starts_with('/').then(|| to.rsplit_once('/').map_or("", |(directory, _)| directory));
+    match directory {
+        Some(directory) if !cx.shared.machine.has_directory(directory) => {
+            let why = "but its directory is not there on this machine: see the comment there";
+            cx.say(*last, Kind::Translated, why);
+            block.push_off("to", to.as_str(), Some(&last.place), "its directory is there on this machine");
+            block.push("to", "stdout", None);
+        }
+        _ => block.push("to", to.as_str(), Some(&last.place)),
+    }
     if format != "combined" {
         block.push("format", format, None);
     }

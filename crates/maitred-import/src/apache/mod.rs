@@ -1,6 +1,7 @@
 //! Configurations of Apache httpd, and its `.htaccess` files.
 
 mod access;
+mod behind;
 mod conditions;
 mod context;
 mod decoration;
@@ -37,7 +38,8 @@ use context::Cx;
 use expand::Loader;
 use tree::Directive;
 
-/// Reads configurations of httpd: `httpd.conf`, parts of it, or `.htaccess` files of document roots.
+/// Reads configurations of httpd: `httpd.conf`, parts of it, or `.htaccess` files of document roots. `fpm` is where php-fpm
+/// listens that runs scripts in the place of Apache, as `connect` has it.
 ///
 /// # Errors
 /// A file cannot be read, or is none of httpd.
@@ -45,6 +47,7 @@ pub(crate) fn import(
     paths: &[PathBuf],
     root: Option<&Path>,
     defined: &[String],
+    fpm: Option<&str>,
 ) -> Result<(Document, Report), String> {
     let mut report = Report::default();
     let mut loader = Loader::new(root, defined, true);
@@ -56,7 +59,7 @@ pub(crate) fn import(
             false => all.extend(directives),
         }
     }
-    Ok(document(&all, loader, report))
+    Ok(document(all, loader, fpm, report))
 }
 
 /// The same of a text alone.
@@ -68,7 +71,7 @@ pub(crate) fn text(text: &str) -> Result<(Document, Report), String> {
     let directives = tree::parse(&"text".into(), text).map_err(|(why, line)| format!("{line}: {why}"))?;
     let mut loader = Loader::new(None, &[], false);
     let directives = loader.expand(directives, 0, &mut report);
-    Ok(document(&directives, loader, report))
+    Ok(document(directives, loader, None, report))
 }
 
 /// A `.htaccess` file without a server: its directory is that of a document root.
@@ -86,7 +89,15 @@ fn alone(path: &Path, directives: Vec<Directive>) -> [Directive; 2] {
     [one("documentroot", None), one("directory", Some(directives))]
 }
 
-fn document(all: &[Directive], mut loader: Loader<'_>, mut report: Report) -> (Document, Report) {
+fn document(
+    all: Vec<Directive>,
+    mut loader: Loader<'_>,
+    fpm: Option<&str>,
+    mut report: Report,
+) -> (Document, Report) {
+    let php_inside = !modules::runs_php_outside(&all);
+    let inside = loader.loaded.is_empty() && php_inside;
+    let all = &if inside { loader.opened(all, &mut report) } else { all };
     let whole = !loader.loaded.is_empty()
         || has(all, &["serverroot", "pidfile", "mutex", "startservers", "maxrequestworkers"]);
     // Each directory that is served, once.
@@ -102,7 +113,13 @@ fn document(all: &[Directive], mut loader: Loader<'_>, mut report: Report) -> (D
             other != path && path.starts_with(&format!("{}/", other.trim_end_matches('/')))
         });
         if !below {
-            files.extend(htaccess::of(&mut loader, &flat, (path, directive), &mut report));
+            let found = htaccess::of(&mut loader, &flat, (path, directive), &mut report);
+            files.extend(found.into_iter().map(|mut file| {
+                if inside {
+                    file.directives = loader.opened(file.directives, &mut report);
+                }
+                file
+            }));
         }
     }
     let cx = Cx {
@@ -110,6 +127,8 @@ fn document(all: &[Directive], mut loader: Loader<'_>, mut report: Report) -> (D
         loader,
         whole,
         php_outside: Cell::new(false),
+        php_inside,
+        fpm: fpm.unwrap_or(php::FPM).to_owned(),
         listings: RefCell::default(),
     };
     let blocks = servers::blocks(&cx, all, &files);

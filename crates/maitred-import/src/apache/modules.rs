@@ -1,5 +1,7 @@
 //! Which modules of httpd count as there, for `<IfModule>`.
 
+use super::tree::Directive;
+
 /// Modules whose directives have a counterpart here, or that only say how httpd itself runs. Without any `LoadModule` in
 /// the files they count as loaded, since Debian and others load them or the site needs them.
 const KNOWN: &str = "core so http mpm_event mpm_worker mpm_prefork unixd log_config logio version watchdog \
@@ -22,6 +24,21 @@ pub(crate) fn is_there(name: &str, loaded: &[String]) -> bool {
         true => among(KNOWN),
         false => among(BUILT_IN) || loaded.iter().any(|module| short(module) == name),
     }
+}
+
+/// Whether a module runs PHP within httpd.
+pub(crate) fn is_php(name: &str) -> bool {
+    let name = short(name);
+    name.starts_with("php") || name == "lsapi"
+}
+
+/// Whether some line says that PHP runs in another process: then httpd has no module for it.
+pub(crate) fn runs_php_outside(all: &[Directive]) -> bool {
+    let fastcgi = |word: &String| word.contains("fcgi://");
+    let handler = |one: &Directive| {
+        one.is(&["sethandler", "addhandler", "proxypassmatch"]) && one.args.iter().any(fastcgi)
+    };
+    all.iter().any(|one| handler(one) || runs_php_outside(one.inside()))
 }
 
 /// `rewrite` of `mod_rewrite.c` and `rewrite_module`.

@@ -1,7 +1,7 @@
 //! Regular expressions of httpd (PCRE): as patterns of paths where they are that simple, otherwise as expressions of the crate
 //! `regex`.
 
-use regex::{Regex, RegexBuilder};
+use regex::bytes::{Regex, RegexBuilder};
 
 use super::globs::Glob;
 
@@ -11,14 +11,26 @@ const MEMORY_MAX: usize = 1 << 20;
 /// Texts that an expression may stand for, at most, to be written as these.
 const TEXTS_MAX: usize = 24;
 
+/// An expression that is compiled as the server does: about bytes, as those of httpd.
+pub(crate) struct Compiled(Regex);
+
+impl Compiled {
+    /// Whether it is found in a text.
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        self.0.is_match(text.as_bytes())
+    }
+}
+
 /// The expression, compiled.
 ///
 /// # Errors
 /// It is none here.
-pub(crate) fn compiled(text: &str) -> Result<Regex, String> {
-    let built = (text.len() <= BYTES_MAX)
-        .then(|| RegexBuilder::new(text).size_limit(MEMORY_MAX).dfa_size_limit(MEMORY_MAX).build().ok());
-    built.flatten().ok_or_else(|| {
+pub(crate) fn compiled(text: &str) -> Result<Compiled, String> {
+    let built = (text.len() <= BYTES_MAX).then(|| {
+        let mut builder = RegexBuilder::new(text);
+        builder.unicode(false).size_limit(MEMORY_MAX).dfa_size_limit(MEMORY_MAX).build().ok()
+    });
+    built.flatten().map(Compiled).ok_or_else(|| {
         "the expression has what those of Maitred do not have: look-around, or references to groups"
             .to_owned()
     })
@@ -143,11 +155,32 @@ pub(crate) fn literal_head(regex: &str) -> String {
     head
 }
 
-/// An expression about the name of a file, as one about the whole path.
+/// How all that fits an expression ends, in small letters; `None` if that is not plain.
+pub(crate) fn ends(regex: &str) -> Option<Vec<String>> {
+    let body = regex.strip_prefix("(?i)").unwrap_or(regex).replace("(?i:", "(?:");
+    let repeated = [".*", ".+", "[^/]*", "[^/]+"];
+    let tail = repeated.iter().filter_map(|any| body.rfind(any).map(|at| at + any.len())).max().unwrap_or(0);
+    let fine = alternatives_at_top(&body).len() == 1;
+    let found = texts(body.get(tail..)?).filter(|found| fine && found.end)?;
+    Some(found.texts.iter().map(|text| text.to_ascii_lowercase()).collect())
+}
+
+/// Whether nothing has an end of both lists.
+pub(crate) fn ends_apart(ours: &[String], theirs: &[String]) -> bool {
+    let apart = |our: &String| {
+        theirs.iter().all(|their| !our.ends_with(their.as_str()) && !their.ends_with(our.as_str()))
+    };
+    ours.iter().all(apart)
+}
+
+/// An expression about the name of a file, as one about the whole path. What `protects` scripts is for what stands behind their
+/// names, too: that is `PATH_INFO`.
 ///
 /// # Errors
 /// It is none here.
-pub(crate) fn of_name(regex: &str) -> Result<String, String> {
+pub(crate) fn of_name(regex: &str, protects: bool) -> Result<String, String> {
+    let scripts = ends(regex).is_none_or(|ends| !ends_apart(&ends, &[".php".to_owned()]));
+    let end = if protects && scripts { "(?:/|$)" } else { "$" };
     let (flags, body) = match regex.strip_prefix("(?i)") {
         Some(body) => ("(?i)", body),
         None => ("", regex),
@@ -178,9 +211,10 @@ pub(crate) fn of_name(regex: &str) -> Result<String, String> {
             other => out.push(other),
         }
     }
-    let whole = match out.ends_with('$') && !out.contains('|') {
-        true => format!("{flags}{out}"),
-        false => format!("{flags}(?:{out})[^/]*$"),
+    let alone = |out: &str| alternatives_at_top(out).len() == 1;
+    let whole = match out.strip_suffix('$').filter(|begin| !begin.ends_with('\\') && alone(begin)) {
+        Some(begin) => format!("{flags}{begin}{end}"),
+        None => format!("{flags}(?:{})[^/]*{end}", out.replace('$', end)),
     };
     compiled(&whole)?;
     Ok(whole)
@@ -191,9 +225,64 @@ pub(crate) fn escaped(text: &str) -> String {
     regex::escape(text).replace("\\-", "-").replace("\\#", "#").replace("\\&", "&").replace("\\~", "~")
 }
 
+/// The letters of an expression that are no part of a class and not escaped, with the depth of their groups.
+fn bare(regex: &str) -> Vec<(usize, char, usize)> {
+    let (mut found, mut depth, mut class, mut escaped) = (Vec::new(), 0_usize, None, false);
+    for (at, letter) in regex.char_indices() {
+        match (letter, class) {
+            _ if escaped => escaped = false,
+            ('\\', _) => escaped = true,
+            // A `]` in the first place is a letter.
+            (']', Some(begin)) if at > begin + 1 && !regex[begin..].starts_with("[^]") => class = None,
+            (']', Some(begin)) if at > begin + 2 => class = None,
+            (_, Some(_)) => {}
+            ('[', None) => class = Some(at),
+            _ => {
+                depth -= usize::from(letter == ')' && depth > 0);
+                found.push((at, letter, depth));
+                depth += usize::from(letter == '(');
+            }
+        }
+    }
+    found
+}
+
+/// The alternatives of an expression that are in no group.
+pub(crate) fn alternatives_at_top(regex: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    let mut begin = 0;
+    for (at, _, _) in bare(regex).into_iter().filter(|(_, letter, depth)| *letter == '|' && *depth == 0) {
+        parts.push(regex[begin..at].to_owned());
+        begin = at + 1;
+    }
+    parts.push(regex[begin..].to_owned());
+    parts
+}
+
+/// Whether there is a `^` in an expression.
+pub(crate) fn has_anchor(regex: &str) -> bool {
+    bare(regex).iter().any(|(_, letter, _)| *letter == '^')
+}
+
+/// `(^|/)x` as `^x` and `/x`: an expression that begins with a group, without it.
+pub(crate) fn unfolded(regex: &str) -> Option<Vec<String>> {
+    let inner = regex
+        .strip_prefix("(?:")
+        .or_else(|| regex.strip_prefix('(').filter(|rest| !rest.starts_with('?')))?;
+    let skipped = regex.len() - inner.len();
+    let (end, _, _) = bare(regex).into_iter().find(|(_, letter, depth)| *letter == ')' && *depth == 0)?;
+    let (group, behind) = (regex.get(skipped..end)?, regex.get(end + 1..)?);
+    if behind.starts_with(['?', '*', '+', '{']) || has_anchor(behind) || behind.contains('|') {
+        return None;
+    }
+    let parts = alternatives_at_top(group);
+    let fine = |part: &String| !has_anchor(part.strip_prefix('^').unwrap_or(part));
+    parts.iter().all(fine).then(|| parts.iter().map(|part| format!("{part}{behind}")).collect())
+}
+
 /// How many groups an expression has.
 pub(crate) fn groups(regex: &str) -> usize {
-    compiled(regex).map_or(0, |regex| regex.captures_len().saturating_sub(1))
+    compiled(regex).map_or(0, |regex| regex.0.captures_len().saturating_sub(1))
 }
 
 #[cfg(test)]
@@ -227,8 +316,18 @@ mod tests {
     }
 
     #[test]
+    fn anchors_are_told_from_classes() {
+        assert!(has_anchor("a|^b") && !has_anchor(r"([^/]*)\.js$") && !has_anchor(r"[^]^]x\^"));
+        assert_eq!(alternatives_at_top("^a(b|c)|[|]d"), ["^a(b|c)", "[|]d"]);
+        assert_eq!(unfolded(r"(^|/)\.").unwrap(), [r"^\.", r"/\."]);
+        for regex in ["(^a)?b", "(a(^b))", "x(^|/)y", "(a|b)+c"] {
+            assert_eq!(unfolded(regex), None, "{regex}");
+        }
+    }
+
+    #[test]
     fn names_are_the_last_part_of_a_path() {
-        let is = |regex: &str, path: &str| compiled(&of_name(regex).unwrap()).unwrap().is_match(path);
+        let is = |regex: &str, path: &str| compiled(&of_name(regex, false).unwrap()).unwrap().is_match(path);
         for (regex, path) in [
             ("^a.*b$", "/x/a1b"),
             ("a", "/x/cad"),
@@ -241,5 +340,15 @@ mod tests {
         for (regex, path) in [("^a.*b$", "/a/b"), ("a", "/a/x"), ("^#", "/x/y#"), ("^b[^x]*c", "/b/c")] {
             assert!(!is(regex, path), "{regex} {path}");
         }
+        let closed = |regex: &str| compiled(&of_name(regex, true).unwrap()).unwrap();
+        for regex in [r"(?i)\.php$", "^set.*", r"(?i)\.(php|bak)$|~$"] {
+            assert!(
+                closed(regex).is_match("/x/setup.php/a") && closed(regex).is_match("/setup.php"),
+                "{regex}"
+            );
+        }
+        assert!(!closed(r"(?i)\.sql$").is_match("/x.sql/a"));
+        assert_eq!(ends(r"(?i)^.*\.(?:JPG|png)$").unwrap(), [".jpg", ".png"]);
+        assert!(ends(r"^a|b$").is_none() && ends("a").is_none());
     }
 }

@@ -9,10 +9,12 @@ use crate::drafts::Target;
 use crate::model::Value;
 use crate::report::Kind;
 
-/// What to do where nothing says who runs PHP, or Apache itself does.
-pub(crate) const WHO: &str = "PHP runs in Apache, or nothing in these files says where: keep Apache behind \
-                 Maitred with mod_maitred \
-    (docs/applications.md), or name php-fpm by `SetHandler \"proxy:unix:…|fcgi://localhost\"`. Scripts answer 403 until then";
+/// What to do where no pool can run the scripts that Apache itself runs.
+pub(crate) const WHO: &str = "PHP runs in Apache here: keep Apache behind Maitred with mod_maitred \
+    (docs/applications.md), or write a pool with `php = true` (docs/php.md). Scripts answer 403 until then";
+
+/// Where php-fpm listens, as long as nothing says it.
+pub(crate) const FPM: &str = "fastcgi+unix:/run/php/php-fpm.sock";
 
 /// What answers.
 pub(crate) enum Handler<'d> {
@@ -20,6 +22,8 @@ pub(crate) enum Handler<'d> {
     Files,
     /// Another server, by its URL.
     Proxy(&'d Directive, String),
+    /// PHP in httpd itself.
+    Php(&'d Directive),
     /// A page about httpd itself.
     Status(&'d Directive),
     /// What has no counterpart.
@@ -40,7 +44,7 @@ pub(crate) fn handler<'d>(cx: &Cx<'_>, scope: &Scope<'_, 'd>) -> Handler<'d> {
             Handler::Files
         }
         "server-status" | "server-info" | "balancer-manager" | "ldap-status" => Handler::Status(one),
-        _ if lower.contains("php") => Handler::Closed(one, WHO.to_owned()),
+        _ if lower.contains("php") => Handler::Php(one),
         _ => Handler::Closed(
             one,
             "keep Apache behind Maitred with mod_maitred for this \
@@ -57,8 +61,10 @@ pub(crate) struct Php<'d> {
     pub(crate) pool: Option<String>,
     /// Where that is said.
     pub(crate) origin: &'d Directive,
-    /// Nothing says who, and there may be scripts.
-    pub(crate) unknown: bool,
+    /// No section is for the scripts: all whose names end so are some.
+    pub(crate) unnamed: bool,
+    /// Apache itself runs them there, and a php-fpm here.
+    pub(crate) instead: bool,
 }
 
 impl Php<'_> {
@@ -101,30 +107,35 @@ pub(crate) fn of<'d>(
         };
         let Some(url) = one.arg(0).strip_prefix("proxy:") else {
             if one.arg(0).to_ascii_lowercase().contains("php") {
-                return Some(Php { pool: None, origin: one, unknown: false });
+                return Some(instead(work, mount, (ground, sections), (one, false)));
             }
             continue;
         };
         let pool = proxy::server(work.cx, url).ok().and_then(|server| {
             let at = ground.directory.as_deref().filter(|_| mount.url == "/")?;
-            pool(work, &scope, one, &server, at).ok()
+            pool(work, &scope, one, &server, (at, None)).ok()
         });
         if pool.is_some() {
             work.cx.translated(one);
         }
-        return Some(Php { pool, origin: one, unknown: false });
+        return Some(Php { pool, origin: one, unnamed: false, instead: false });
     }
-    if let Some(found) = by_expression(work, ground) {
-        return Some(found);
-    }
+    by_expression(work, ground).or_else(|| unnamed(work, mount, (ground, sections)))
+}
+
+/// Scripts that no section is for: an ending, a rule that leads to one, or files that are there.
+fn unnamed<'d>(
+    work: &Work<'_, 'd>,
+    mount: &Mount<'d>,
+    (ground, sections): (&Ground, &[Section<'d>]),
+) -> Option<Php<'d>> {
     let scope = Scope {
         layers: std::iter::once(work.base).chain(sections.iter().map(|section| &section.layer)).collect(),
     };
     let handlers = scope.all(&["addhandler", "addtype", "sethandler", "action"]);
     let own = handlers.into_iter().rfind(|one| one.arg(0).to_ascii_lowercase().contains("php"));
     if let Some(one) = own {
-        work.cx.not_possible(one, WHO);
-        return Some(Php { pool: None, origin: one, unknown: true });
+        return Some(instead(work, mount, (ground, sections), (one, true)));
     }
     let known = if mount.url == "/" {
         work.site.files.clone()
@@ -137,14 +148,140 @@ pub(crate) fn of<'d>(
         one.args.iter().any(|word| word.contains(".php") && !word.contains("\\.php"))
             && !(one.name == "directoryindex" && work.cx.whole)
     });
-    match (leads, there) {
-        (Some(one), _) => Some(Php { pool: None, origin: one, unknown: true }),
-        (None, true) => {
-            work.cx.not_possible(mount.directive, WHO);
-            Some(Php { pool: None, origin: mount.directive, unknown: true })
+    let origin = leads.or(there.then_some(mount.directive))?;
+    Some(instead(work, mount, (ground, sections), (origin, true)))
+}
+
+/// A php-fpm in the place of the PHP in Apache.
+fn instead<'d>(
+    work: &Work<'_, 'd>,
+    mount: &Mount<'d>,
+    (ground, sections): (&Ground, &[Section<'d>]),
+    (origin, unnamed): (&'d Directive, bool),
+) -> Php<'d> {
+    let cx = work.cx;
+    let found = |pool| Php { pool, origin, unnamed, instead: true };
+    let Some(root) = ground.directory.as_deref().filter(|_| mount.url == "/") else {
+        return found(None);
+    };
+    let whole = sections.iter().filter(|section| section.selector.is_all() && !section.except);
+    let scope =
+        Scope { layers: std::iter::once(work.base).chain(whole.map(|section| &section.layer)).collect() };
+    let params = settings(cx, &scope);
+    match pool(work, &scope, origin, &fpm(cx), (root, params)) {
+        Ok(name) => {
+            cx.say(origin, Kind::Choice, choice(cx));
+            found(Some(name))
         }
-        (None, false) => None,
+        Err(why) => {
+            cx.not_possible(origin, why);
+            found(None)
+        }
     }
+}
+
+/// The php-fpm in the place of the PHP in Apache.
+fn fpm(cx: &Cx<'_>) -> Server {
+    let host = cx.fpm.strip_prefix("fastcgi://").and_then(|rest| rest.rsplit_once(':')).map(|(host, _)| host);
+    Server {
+        connect: cx.fpm.clone(),
+        path: String::new(),
+        fastcgi: true,
+        balancer: None,
+        unknown: host.filter(|host| !cx.shared.machine.has_address(host)).map(str::to_owned),
+    }
+}
+
+fn choice(cx: &Cx<'_>) -> String {
+    format!(
+        "PHP runs in php-fpm at `{}` instead of in Apache: `--php-fpm` names another address; Apache behind \
+         Maitred with mod_maitred keeps it (docs/applications.md)",
+        cx.fpm
+    )
+}
+
+/// The pool for one script that is not below `DocumentRoot`.
+pub(crate) fn beside<'d>(work: &Work<'_, 'd>, directive: &'d Directive, root: &str) -> Option<String> {
+    (work.cx.php_inside && work.cx.shared.machine.has_directory(root)).then_some(())?;
+    let scope = Scope { layers: vec![work.base] };
+    let name = pool(work, &scope, directive, &fpm(work.cx), (root, None)).ok()?;
+    work.cx.say(directive, Kind::Choice, choice(work.cx));
+    Some(name)
+}
+
+/// Settings of PHP.
+const SETTINGS: &[&str] = &["php_value", "php_flag", "php_admin_value", "php_admin_flag"];
+
+/// What is said to PHP with every request: `params` of a pool.
+fn settings(cx: &Cx<'_>, scope: &Scope<'_, '_>) -> Option<Value> {
+    let mut tables: [(&str, Vec<(String, String)>); 2] =
+        [("PHP_VALUE", Vec::new()), ("PHP_ADMIN_VALUE", Vec::new())];
+    for one in scope.all(SETTINGS) {
+        let (name, value) = (one.arg(0), one.arg(1));
+        if is_engine(one) {
+            continue;
+        }
+        let value = match one.name.ends_with("flag") {
+            true => u8::from(one.args.get(1).is_some_and(|word| is_on(word))).to_string(),
+            false if value.eq_ignore_ascii_case("none") => String::new(),
+            false => value.to_owned(),
+        };
+        let plain = |text: &str, also: &[u8]| {
+            text.bytes().all(|byte| byte.is_ascii_alphanumeric() || also.contains(&byte))
+        };
+        if name.is_empty() || !plain(name, b"._-") || !plain(&value, b"._-/,:;=+&~|@ ()%#!?*<>^[]'") {
+            cx.not_possible(one, "such a value cannot be said to php-fpm: write it into its pool");
+            continue;
+        }
+        cx.translated(one);
+        let value = match value.bytes().all(|byte| byte.is_ascii_digit()) && !value.is_empty() {
+            true => value,
+            // Words such as `on`, and signs, would mean something without.
+            false => format!("\"{value}\""),
+        };
+        let Some((_, table)) = tables.get_mut(usize::from(one.name.contains("admin"))) else { continue };
+        table.retain(|(known, _)| known != name);
+        table.push((name.to_owned(), value));
+    }
+    let text = |pairs: &[(String, String)]| {
+        pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("\n")
+    };
+    let of = |(key, pairs): &(&str, Vec<(String, String)>)| {
+        (!pairs.is_empty())
+            .then(|| ((*key).to_owned(), maitred_config::Template::escape(&text(pairs)).as_str().into()))
+    };
+    let params: Vec<(String, Value)> = tables.iter().filter_map(of).collect();
+    (!params.is_empty()).then_some(Value::Table(params))
+}
+
+fn is_on(word: &str) -> bool {
+    word.eq_ignore_ascii_case("on")
+}
+
+/// `php_flag engine`
+fn is_engine(one: &Directive) -> bool {
+    one.is(SETTINGS) && one.arg(0).eq_ignore_ascii_case("engine")
+}
+
+/// What keeps the scripts of a place from being run by the PHP in Apache: all directives about that, if one of them does.
+pub(crate) fn off<'d>(scope: &Scope<'_, 'd>) -> Vec<&'d Directive> {
+    let names = ["php_flag", "php_admin_flag", "php_value", "php_admin_value", "sethandler"];
+    let more = ["removehandler", "removetype", "addhandler", "addtype"];
+    let (mut all, mut engine, mut handler, mut ending) = (Vec::new(), false, false, false);
+    for one in scope.all(&[&names[..], &more[..]].concat()) {
+        let for_php = one.arg(0).to_ascii_lowercase().contains("php") && !one.name.starts_with("remove");
+        let endings = one.args.iter().any(|word| word.trim_start_matches('.').eq_ignore_ascii_case("php"));
+        match one.name.as_str() {
+            _ if is_engine(one) => engine = !is_on(one.arg(1)) && one.arg(1) != "1",
+            "sethandler" => handler = !for_php,
+            "addhandler" | "addtype" | "removehandler" | "removetype" if endings => ending = !for_php,
+            _ => continue,
+        }
+        if !for_php || is_engine(one) {
+            all.push(one);
+        }
+    }
+    if engine || handler || ending { all } else { Vec::new() }
 }
 
 /// `ProxyPassMatch "^/(.*\.php)$" "fcgi://127.0.0.1:9000/srv/www/$1"`
@@ -154,8 +291,8 @@ fn by_expression<'d>(work: &Work<'_, 'd>, ground: &Ground) -> Option<Php<'d>> {
     let server = proxy::server(work.cx, one.arg(1)).ok().filter(|server| server.fastcgi)?;
     let root = root_of(work, &server)?;
     (Some(root.as_str()) == ground.directory.as_deref()).then_some(())?;
-    let pool = pool(work, &scope, one, &server, &root).ok();
-    Some(Php { pool, origin: one, unknown: false })
+    let pool = pool(work, &scope, one, &server, (&root, None)).ok();
+    Some(Php { pool, origin: one, unnamed: false, instead: false })
 }
 
 /// The directory in a URL of FastCGI: what stands before the path.
@@ -178,7 +315,7 @@ pub(crate) fn target<'d>(
     server: &Server,
 ) -> Result<Target, String> {
     let root = root_of(work, server).ok_or("the directory of the scripts is not known")?;
-    let name = pool(work, scope, directive, server, &root)?;
+    let name = pool(work, scope, directive, server, (&root, None))?;
     work.cx.translated(directive);
     Ok(Target::Pool { name, strip: None, rewrite: None })
 }
@@ -189,7 +326,7 @@ fn pool<'d>(
     scope: &Scope<'_, 'd>,
     directive: &'d Directive,
     server: &Server,
-    root: &str,
+    (root, params): (&str, Option<Value>),
 ) -> Result<String, String> {
     if !server.fastcgi || server.balancer.is_some() {
         return Err("scripts are run by FastCGI".into());
@@ -201,6 +338,7 @@ fn pool<'d>(
         true => settings.extend([("php", Value::Flag(true)), ("root", root.into())]),
         false => settings.extend([("+php", Value::Flag(true)), ("+root", root.into())]),
     }
+    settings.extend(params.map(|params| ("params", params)));
     let scope = Scope { layers: scope.layers.iter().take(1).copied().collect() };
     let bare = Server {
         connect: server.connect.clone(),

@@ -8,11 +8,12 @@ use super::conditions;
 use super::context::{Cx, Layer, Scope, Variable};
 use super::globs::{self, Glob};
 use super::handlers::Content;
+use super::known;
 use super::mounts::{Mount, Site, What, Work};
 use super::proxy;
 use super::rewriting::{self, Action, Draft};
 use super::sections::{self, Ground, Section};
-use super::selectors::{self, Selector};
+use super::selectors::{self, Event, Region, Selector};
 use super::templates::{self, Groups};
 use super::tree::Directive;
 use crate::drafts::{Match, Route, Target};
@@ -323,30 +324,60 @@ impl<'d> Work<'_, 'd> {
         if let Some(why) = closed {
             return vec![shut(&mount.selector, mount.directive, &why)];
         }
-        let dividing: Vec<(Selector, bool)> =
-            sections.iter().map(|section| (section.selector.clone(), section.except)).collect();
-        let mut shut_by: Option<String> = None;
-        let regions = selectors::divided(&mount.selector, &dividing, |number, why| {
-            let Some(origin) = sections.get(number).and_then(|section| section.layer.origin) else {
-                shut_by.get_or_insert_with(|| "a file with rules".to_owned());
-                return;
-            };
-            match sections::decides(origin) {
-                true => {
-                    self.cx.not_possible(origin, format!("{why}: what is around it answers 403 instead"));
-                    shut_by.get_or_insert_with(|| origin.shown.clone());
-                }
-                false => self.cx.not_possible(origin, why),
-            }
-        });
-        if let Some(why) = shut_by {
-            return vec![shut(&mount.selector, mount.directive, &why)];
-        }
+        let regions = match self.regions(mount, &sections) {
+            Ok(regions) => regions,
+            Err(why) => return vec![shut(&mount.selector, mount.directive, &why)],
+        };
         let content = Content { work: self, mount, ground: &ground, sections: &sections, fallback };
         regions
             .iter()
-            .flat_map(|(selector, within)| self.of_region(&content, &sections, selector, within))
+            .flat_map(|region| match &region.closed {
+                Some(why) => vec![shut(&region.selector, mount.directive, why)],
+                None => self.of_region(&content, &sections, &region.selector, &region.within),
+            })
             .collect()
+    }
+
+    /// The parts of a mount.
+    ///
+    /// # Errors
+    /// Why the whole of it has to be closed.
+    fn regions(&self, mount: &Mount<'d>, sections: &[Section<'d>]) -> Result<Vec<Region>, String> {
+        let dividing: Vec<(Selector, bool)> =
+            sections.iter().map(|section| (section.selector.clone(), section.except)).collect();
+        let mut shut_by: Option<String> = None;
+        let is_shut = |within: &[usize]| {
+            let layers = within.iter().filter_map(|number| sections.get(*number));
+            access::is_shut(&layers.map(|section| &section.layer).collect::<Vec<_>>())
+        };
+        let regions = selectors::divided(&mount.selector, &dividing, is_shut, |number, event| {
+            let layer = sections.get(number).map(|section| &section.layer)?;
+            let why = match event {
+                Event::Idle => {
+                    known::of_closed(self.cx, layer);
+                    return None;
+                }
+                Event::Unknown(why) => why,
+                Event::TooMany => "the sections overlap in too many ways",
+            };
+            let Some(origin) = layer.origin else {
+                shut_by.get_or_insert_with(|| "a file with rules".to_owned());
+                return None;
+            };
+            if !sections::decides(origin) {
+                self.cx.not_possible(origin, why);
+                return None;
+            }
+            self.cx.not_possible(origin, format!("{why}: what is around it answers 403 instead"));
+            match event {
+                Event::TooMany => {
+                    shut_by.get_or_insert_with(|| origin.shown.clone());
+                    None
+                }
+                _ => Some(origin.shown.clone()),
+            }
+        });
+        shut_by.map_or(Ok(regions), Err)
     }
 
     fn of_region(
@@ -377,6 +408,9 @@ impl<'d> Work<'_, 'd> {
             }
         }
         if let Some(why) = &gate.closed {
+            for layer in scope.layers.iter().skip(1).filter(|_| access::is_shut(&scope.layers)) {
+                known::of_closed(self.cx, layer);
+            }
             routes.push(shut(selector, origin, why));
             return routes;
         }
@@ -425,27 +459,61 @@ fn shut(selector: &Selector, directive: &Directive, why: &str) -> Route {
     route
 }
 
-/// Without routes that say what a later one says that takes their requests as well.
+/// Without routes that no request reaches, and without those that say what a later one says that takes their requests as well.
 fn simplified(routes: Vec<Route>) -> Vec<Route> {
     let mut kept: Vec<Route> = Vec::new();
     for (at, route) in routes.iter().enumerate() {
-        let same = |other: &Route| {
-            let (mut one, mut two) = (route.clone(), other.clone());
-            for route in [&mut one, &mut two] {
-                route.origin = (crate::report::Place { file: "".into(), line: 0 }, String::new());
-                route.notes.clear();
-                route.paths.clear();
-            }
-            one == two
-        };
+        if kept.iter().any(|earlier| takes_all_of(earlier, route)) {
+            continue;
+        }
         // Between two of the same there may be none that takes a part of their requests.
         let next = routes.get(at + 1);
-        let covered = next.is_some_and(|next| same(next) && covers(&next.paths, &route.paths));
-        if !covered {
-            kept.push(route.clone());
+        let covered =
+            next.is_some_and(|next| says_the_same(next, route) && covers(&next.paths, &route.paths));
+        if covered {
+            continue;
+        }
+        match kept.last_mut().filter(|last| is_refusal(last) && is_refusal(route)) {
+            Some(last) if last.paths.len() + route.paths.len() <= PATHS_MAX => {
+                let more: Vec<String> =
+                    route.paths.iter().filter(|path| !last.paths.contains(path)).cloned().collect();
+                last.paths.extend(more);
+            }
+            _ => kept.push(route.clone()),
         }
     }
     kept
+}
+
+/// Paths of a route that several refusals become, at most.
+const PATHS_MAX: usize = 40;
+
+/// Whether two routes differ in their paths alone.
+fn says_the_same(one: &Route, other: &Route) -> bool {
+    let bare = |route: &Route| {
+        let mut route = route.clone();
+        route.origin = (crate::report::Place { file: "".into(), line: 0 }, String::new());
+        route.notes.clear();
+        route.paths.clear();
+        route
+    };
+    bare(one) == bare(other)
+}
+
+/// Whether a route answers some paths with 403, and no more.
+fn is_refusal(route: &Route) -> bool {
+    let refusal = Route::new(&route.origin.0, "", Target::Respond { status: 403, body: None });
+    !route.paths.is_empty() && route.notes.is_empty() && says_the_same(route, &refusal)
+}
+
+/// Whether all requests of a route are taken by an earlier one.
+fn takes_all_of(earlier: &Route, route: &Route) -> bool {
+    let plain = earlier.regex.is_none() && earlier.condition.is_empty() && earlier.methods.is_empty();
+    let all = |path: &String| {
+        let path = Glob::parse(path);
+        earlier.paths.iter().any(|wide| Glob::parse(wide).covers(&path))
+    };
+    plain && !earlier.paths.is_empty() && !route.paths.is_empty() && route.paths.iter().all(all)
 }
 
 fn covers(wide: &[String], narrow: &[String]) -> bool {

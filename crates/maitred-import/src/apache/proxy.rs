@@ -139,7 +139,8 @@ pub(crate) fn pool(
         None => (vec![Value::from(found.connect.as_str())], name_of(&found.connect), found.unknown.clone()),
     };
     let urls: Vec<String> = connect.iter().filter_map(url_of).collect();
-    for (name, value) in parameters(directive) {
+    let given = if directive.name.starts_with("proxy") { parameters(directive) } else { Vec::new() };
+    for (name, value) in given {
         of_parameter(cx, directive, (&name, &value), &mut settings);
     }
     common(cx, scope, &urls, found.fastcgi, &mut settings);

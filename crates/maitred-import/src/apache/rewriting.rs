@@ -1,5 +1,6 @@
 //! `RewriteRule` and `RewriteCond`: routes in front of what a place answers with, and what answers for what is no file.
 
+use super::behind::{EXCEPT_MAX, Excepted, MISSING, below, directories, is_all, only_behind_slash};
 use super::conditions::{self, FileTest, Part, WITHOUT_WWW};
 use super::context::Cx;
 use super::flags::{Flags, HARMLESS, status_of, with_query};
@@ -38,12 +39,25 @@ pub(crate) struct Draft<'d> {
 /// What answers for what is no file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Fallback {
-    /// A script of the root, the parameters that it gets, and whether the client's are dropped.
-    Script { path: String, set: Vec<(String, String)>, drop: bool },
+    /// A script of the root, and its query.
+    Script(Script),
     /// Further paths that are looked for.
     Tries(Vec<String>),
     /// Another server.
     Proxy(String),
+}
+
+/// A script for what is no file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Script {
+    /// The path.
+    pub(crate) path: String,
+    /// Parameters that it gets.
+    pub(crate) set: Vec<(String, String)>,
+    /// The expression whose groups are in them.
+    pub(crate) regex: Option<String>,
+    /// Whether the client's parameters are dropped.
+    pub(crate) drop: bool,
 }
 
 /// What the rules of a place come to.
@@ -83,11 +97,13 @@ pub(crate) fn of<'d>(cx: &Cx<'_>, directives: &[&'d Directive], place: &Place<'_
         rest: Vec::new(),
         all: directives.to_vec(),
         passed: (false, false),
+        constants: Vec::new(),
         rules: Rules::default(),
     };
+    // The last one says it.
     let engine = directives.iter().rev().find(|one| one.name == "rewriteengine");
-    if let Some(engine) = engine {
-        cx.translated(*engine);
+    for one in directives.iter().filter(|one| one.name == "rewriteengine") {
+        cx.translated(*one);
     }
     if !engine.is_some_and(|one| one.is_on()) {
         for one in directives.iter().filter(|one| one.name != "rewriteengine") {
@@ -133,6 +149,8 @@ struct Reading<'c, 'p, 'd> {
     all: Vec<&'d Directive>,
     /// Files, and directories, are answered before.
     passed: (bool, bool),
+    /// Variables that have one value for all requests.
+    constants: Vec<(String, String)>,
     rules: Rules<'d>,
 }
 
@@ -183,11 +201,21 @@ impl<'d> Reading<'_, '_, 'd> {
         }
         let flags = Flags::of(rule.arg(2));
         let forbids = flags.has(&["f", "forbidden"]);
+        if forbids && DOTS.contains(&rule.arg(0)) {
+            return self.dots(rule);
+        }
         if forbids && self.conds.is_empty() && rule.arg(0).contains(r"\.(?!well-known") {
             return self.say(rule, Kind::Choice, "names that begin with a dot are withheld: 404");
         }
         if rule.arg(1) == "-" && flags.has(&["e", "env"]) && !forbids {
-            return self.variable(rule, &flags);
+            return match constant(rule, &flags).filter(|_| self.conds.is_empty()) {
+                Some(set) => {
+                    self.constants.retain(|(name, _)| *name != set.0);
+                    self.constants.push(set);
+                    self.say(rule, Kind::Translated, "its value stands where it is asked for");
+                }
+                None => self.variable(rule, &flags),
+            };
         }
         match self.read(rule, &flags) {
             Ok(note) => self.say(rule, Kind::Translated, &note),
@@ -204,6 +232,28 @@ impl<'d> Reading<'_, '_, 'd> {
                 self.say(rule, Kind::NotPossible, &why);
             }
         }
+    }
+
+    /// Names that begin with a dot are refused.
+    fn dots(&mut self, rule: &'d Directive) {
+        let prefix = self.place.prefix.unwrap_or("/");
+        let mut selector =
+            Selector::paths(vec![Glob::parse(&format!("{}*/.*", prefix.trim_end_matches('/')))]);
+        let known = |one: &&Directive| one.args.iter().any(|word| word.contains("well-known"));
+        let exempt = self.conds.iter().copied().chain([rule]).any(|one| known(&one));
+        if exempt {
+            let paths = vec![format!("{prefix}.well-known/*")];
+            selector.condition.not.push(Match { paths, ..Match::default() });
+        }
+        match self.conds.is_empty() {
+            true => self.say(rule, Kind::Translated, ""),
+            false => self.say(
+                rule,
+                Kind::Choice,
+                "names that begin with a dot are refused, whether there are files or not",
+            ),
+        }
+        self.rules.drafts.push(Draft { selector, directive: rule, action: Action::Status(403) });
     }
 
     /// `[E=…]` alone.
@@ -288,12 +338,18 @@ impl<'d> Reading<'_, '_, 'd> {
         if self.rules.fallback.is_some() {
             return Ok("a rule before it takes all".into());
         }
+        let every = all && conds.is_all();
         conds.and(&[pattern])?;
         if conds.selectors.is_empty() {
             return Ok("no request fits its conditions".into());
         }
-        let groups =
-            Groups { regex: groups, whole: whole && all, cond: conds.group.take(), base: self.base_path() };
+        let groups = Groups {
+            regex: groups,
+            whole: whole && all,
+            cond: conds.group.take(),
+            base: self.base_path(),
+            constants: self.constants.clone(),
+        };
         if to == "-"
             && !flags.has(&["f", "forbidden", "g", "gone"])
             && status_of(flags).is_none_or(|status| status < 400)
@@ -304,7 +360,7 @@ impl<'d> Reading<'_, '_, 'd> {
             return self.without_www(rule, flags, &conds, groups);
         }
         let action = self.action(rule, flags, &groups)?;
-        self.finish(rule, flags, conds, (action, all))
+        self.finish(rule, flags, conds, (action, all, every.then_some(groups.regex)))
     }
 
     /// A rule whose action is known: in front of the place, or behind its files.
@@ -313,7 +369,7 @@ impl<'d> Reading<'_, '_, 'd> {
         rule: &'d Directive,
         flags: &Flags,
         conds: Conds,
-        (action, all): (Action, bool),
+        (action, all, every): (Action, bool, Option<Option<String>>),
     ) -> Result<String, String> {
         let tests = |what: char| conds.files.iter().any(|test| test.what == what);
         let tested = (tests('f') || self.passed.0, tests('d') || self.passed.1);
@@ -323,22 +379,29 @@ impl<'d> Reading<'_, '_, 'd> {
         if conds.files.iter().any(|test| !test.around.0.is_empty() || !test.around.1.is_empty()) {
             return Err("the file that is looked for is not that of the request".into());
         }
-        let mut note = String::new();
-        let fallback = self.fallback(&action, tested, all && conds.is_all());
-        if let Some(fallback) = fallback {
+        let mut note = "";
+        // What a group of the expression is in the path itself is no expression for all paths.
+        if let Some(fallback) = every.and_then(|regex| self.fallback(&action, tested, regex)) {
             self.rules.fallback = Some((rule, fallback));
             return Ok(if tested.1 { String::new() } else { "directories with an index are served".into() });
         }
         let mut drafts = Vec::new();
         for mut selector in conds.selectors {
             if tested.0 || tested.1 {
-                note = self.except(&mut selector, tested)?;
+                note = match self.except(&mut selector, tested)? {
+                    Excepted::Nothing => "no file has such a path",
+                    Excepted::Files => "without the files that are there now",
+                    Excepted::Directories(emptier) => {
+                        self.say(rule, if emptier { Kind::Worse } else { Kind::Choice }, MISSING);
+                        ""
+                    }
+                };
             }
             self.not_again(&action, &mut selector, flags)?;
             drafts.push(Draft { selector, directive: rule, action: action.clone() });
         }
         self.rules.drafts.extend(drafts);
-        Ok(note)
+        Ok(note.to_owned())
     }
 
     fn conditions(&self, to: &str) -> Result<Conds, String> {
@@ -388,7 +451,16 @@ impl<'d> Reading<'_, '_, 'd> {
             return Ok(Part::Always);
         }
         let wants = (1..10).any(|group| to.contains(&format!("%{group}")));
+        if wants && subject == "%{THE_REQUEST}" && WHOLE_TARGET.contains(&pattern) {
+            return Ok(Part::Captured(Selector::default(), "{uri}".to_owned()));
+        }
         if wants && subject == "%{REQUEST_URI}" && !pattern.starts_with('!') {
+            // The slash that a path begins with stands in front of the group in the target.
+            let pattern = match pattern.trim_start_matches('^') {
+                "(.+)/$" => "^/(.+)/$",
+                "(.*)/$" => "^/(.*)/$",
+                _ => pattern,
+            };
             patterns::compiled(pattern)?;
             let selector = Selector { regex: Some(pattern.to_owned()), ..Selector::default() };
             return Ok(Part::Captured(selector, "{capture.1}".to_owned()));
@@ -525,9 +597,9 @@ impl<'d> Reading<'_, '_, 'd> {
         }))
     }
 
-    /// What answers for all that is no file, if the rule says that.
-    fn fallback(&self, action: &Action, tested: (bool, bool), all: bool) -> Option<Fallback> {
-        if !all || !tested.0 {
+    /// What answers for all that is no file.
+    fn fallback(&self, action: &Action, tested: (bool, bool), regex: Option<String>) -> Option<Fallback> {
+        if !tested.0 {
             return None;
         }
         match action {
@@ -544,9 +616,15 @@ impl<'d> Reading<'_, '_, 'd> {
                 let set = pairs
                     .map(|pair| pair.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())))
                     .collect::<Option<Vec<_>>>()?;
-                Some(Fallback::Script { path: script.to_owned(), set, drop })
+                // With parameters, only what is the index of the root answers behind the files.
+                let root = !script.trim_start_matches('/').contains('/') && self.rules.tries.is_empty();
+                if !root && (drop || !set.is_empty()) {
+                    return None;
+                }
+                let regex = regex.filter(|_| set.iter().any(|(_, value)| value.contains("{capture")));
+                Some(Fallback::Script(Script { path: script.to_owned(), set, regex, drop }))
             }
-            Action::Proxy(url) => Some(Fallback::Proxy(url.clone())),
+            Action::Proxy(url) => regex.is_none().then(|| Fallback::Proxy(url.clone())),
             _ => None,
         }
     }
@@ -580,7 +658,7 @@ impl<'d> Reading<'_, '_, 'd> {
     }
 
     /// Leaves out the files that are there, where a test says so.
-    fn except(&self, selector: &mut Selector, tested: (bool, bool)) -> Result<String, String> {
+    fn except(&self, selector: &mut Selector, tested: (bool, bool)) -> Result<Excepted, String> {
         let Some(files) = self.place.files else {
             return Err(
                 "whether there is a file is not asked in a route, and the directory is not there on \
@@ -593,18 +671,28 @@ impl<'d> Reading<'_, '_, 'd> {
             regex.as_ref().is_none_or(|regex| regex.is_match(path))
                 && (selector.paths.is_empty() || selector.paths.iter().any(|glob| glob.fits(path)))
         };
-        let there = files.iter().filter(
-            |(path, directory)| if *directory { tested.1 && path != "/" } else { tested.0 } && fits(path),
-        );
-        let paths: Vec<String> = there.map(|(path, _)| path.clone()).take(EXCEPT_MAX + 1).collect();
-        match paths.len() {
-            0 => Ok("no file has such a path".into()),
-            count if count > EXCEPT_MAX => Err("too many files are excepted".into()),
-            _ => {
-                selector.condition.not.push(Match { paths, ..Match::default() });
-                Ok("without the files that are there now".into())
-            }
+        let there = |(path, directory): &&(String, bool)| {
+            (if *directory { tested.1 && path != "/" } else { tested.0 }) && fits(path)
+        };
+        let mut paths: Vec<String> = files.iter().filter(there).map(|(path, _)| path.clone()).collect();
+        let own = self.place.prefix.unwrap_or("/");
+        if paths.is_empty() && !(tested.1 && fits(own)) {
+            return Ok(Excepted::Nothing);
         }
+        let mut how = Excepted::Files;
+        if paths.len() > EXCEPT_MAX {
+            let (found, emptier) = directories(&paths, own);
+            (paths, how) = (found, Excepted::Directories(emptier));
+        }
+        if paths.len() > EXCEPT_MAX {
+            return Err("too many files are excepted".into());
+        }
+        // A directory that is asked for is there.
+        if tested.1 && fits(own) {
+            paths.insert(0, own.to_owned());
+        }
+        selector.condition.not.push(Match { paths, ..Match::default() });
+        Ok(how)
     }
 
     /// A rule is not applied to its own result, and what no `[L]` ends is changed by no later rule.
@@ -644,62 +732,31 @@ impl<'d> Reading<'_, '_, 'd> {
     }
 }
 
+/// Expressions for names that begin with a dot.
+const DOTS: &[&str] = &[
+    r"(^|/)\.",
+    r"(^\.|/\.)",
+    r"(?:^|/)\.",
+    r"/\.|^\.",
+    r"^\.|/\.",
+    r"(^|/)\.(?!well-known/)",
+    r"(^|/)\.(?!well-known)",
+];
+
+/// `[E=NAME:value]` for all requests.
+fn constant(rule: &Directive, flags: &Flags) -> Option<(String, String)> {
+    let (name, value) = flags.value(&["e", "env"])?.split_once(':')?;
+    let plain = is_all(rule.arg(0)) && flags.0.len() == 1 && !value.contains(['%', '$', '\\']);
+    let known = ["http_authorization", "base"].contains(&name.to_ascii_lowercase().as_str());
+    (plain && !known).then(|| (name.to_owned(), value.to_owned()))
+}
+
 /// Rules behind one that does not end them, at most.
-const BEHIND_MAX: usize = 40;
+const BEHIND_MAX: usize = 200;
 
-/// Expressions that every path fits.
-fn is_all(pattern: &str) -> bool {
-    const ALL: &[&str] = &[
-        "^", ".*", "^(.*)$", "(.*)", "^(.+)$", "(.+)", ".", "^.*$", "^.+$", "^(.*)", "^/?(.*)$", ".?", "^.*",
-        "^/(.*)$", "^/(.*)", "^/", "/.*", ".+", "^/?", "/(.*)", "^/?(.*)",
-    ];
-    ALL.contains(&pattern)
-}
-
-/// Files that a rule is not for, at most.
-const EXCEPT_MAX: usize = 40;
-
-/// Whether groups stand behind a slash alone, as in `/x/$1`.
-fn only_behind_slash(path: &str) -> bool {
-    !path.is_empty()
-        && path.match_indices('$').all(|(at, _)| at == 0 || path[..at].ends_with('/'))
-        && !path.contains("$2")
-}
-
-/// An expression about what stands behind the directory of the rules, as one about the whole path.
-fn below(prefix: &str, pattern: &str) -> Result<String, String> {
-    let prefix = patterns::escaped(prefix);
-    let Some(rest) = pattern.strip_prefix('^') else {
-        let anchored = pattern.contains('^');
-        return match anchored || (pattern.contains('|') && !pattern.contains('(')) && pattern.contains('$') {
-            true => Err("the alternatives of the expression have anchors of their own".into()),
-            false
-                if patterns::texts(pattern)
-                    .is_some_and(|texts| texts.texts.iter().all(|text| !text.starts_with('/')))
-                    && prefix == "/" =>
-            {
-                Ok(pattern.to_owned())
-            }
-            false => Ok(format!("^{prefix}.*?(?:{pattern})")),
-        };
-    };
-    let mut depth = 0_i32;
-    let top = rest.chars().any(|letter| {
-        depth += i32::from(letter == '(') - i32::from(letter == ')');
-        depth == 0 && letter == '|'
-    });
-    match top {
-        true if rest.split('|').skip(1).all(|part| part.starts_with('^')) && !rest.contains('(') => {
-            let parts: Vec<&str> = rest.split('|').map(|part| part.trim_start_matches('^')).collect();
-            Ok(format!("^{prefix}(?:{})", parts.join("|")))
-        }
-        true => Err("the alternatives of the expression have anchors of their own".into()),
-        false => {
-            let rest = rest.strip_prefix("/?").unwrap_or(rest);
-            Ok(format!("^{prefix}{rest}"))
-        }
-    }
-}
+/// Expressions whose group is the target of every request.
+const WHOLE_TARGET: &[&str] =
+    &[r"\s(/[^\s]*)\s", r"\s(/\S*)\s", r"^[A-Z]+\s(/[^\s]*)\s", r"^[A-Z]+\s(/\S*)\s"];
 
 /// Conditions of which one has to hold.
 fn joined(found: &mut Conds, parts: Vec<Part>) -> Result<(), String> {

@@ -186,7 +186,7 @@ impl<'d> Reading<'_, 'd> {
         let with = |rank: u8, own: Option<String>| move |selector: Selector| (selector, rank, own);
         Ok(match one.name.as_str() {
             "directory" if !regex => {
-                let path = self.cx.loader.absolute(name);
+                let path = without_dots(&self.cx.loader.absolute(name));
                 self.directory(&path)?.map(with(0, Some(path.trim_end_matches('/').to_owned())))
             }
             "directory" | "directorymatch" => self.directory_match(name)?.map(with(1, None)),
@@ -260,6 +260,18 @@ impl<'d> Reading<'_, 'd> {
     }
 }
 
+/// A path without `..` and `.`.
+fn without_dots(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
 /// Whether the name of a directory fits a part of a pattern.
 fn fits(pattern: &str, name: &str) -> bool {
     if !pattern.contains(['*', '?', '[']) {
@@ -319,10 +331,13 @@ fn files(name: &str) -> Result<Selector, String> {
 
 /// Files whose name fits an expression. What protects files may take in more than them.
 fn files_match(regex: &str, decides: bool) -> Result<Selector, String> {
+    if ["", "^", ".", ".*", "^.*$", ".+", "^.+$", "(.*)", "^(.*)$"].contains(&regex) {
+        return Ok(Selector::default());
+    }
     let Some(found) = patterns::texts(regex) else {
         return match php(regex) {
             Some(ends) => Ok(Selector::paths(ends.iter().flat_map(|end| ended(end)).collect())),
-            None => Ok(Selector { regex: Some(patterns::of_name(regex)?), ..Selector::default() }),
+            None => Ok(Selector { regex: Some(patterns::of_name(regex, decides)?), ..Selector::default() }),
         };
     };
     let of = |text: &String| match (found.start, found.end) {
@@ -335,7 +350,7 @@ fn files_match(regex: &str, decides: bool) -> Result<Selector, String> {
     };
     match found.texts.iter().map(of).collect::<Option<Vec<_>>>() {
         Some(paths) => Ok(Selector::paths(paths.concat())),
-        None => Ok(Selector { regex: Some(patterns::of_name(regex)?), ..Selector::default() }),
+        None => Ok(Selector { regex: Some(patterns::of_name(regex, decides)?), ..Selector::default() }),
     }
 }
 

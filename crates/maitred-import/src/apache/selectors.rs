@@ -69,7 +69,28 @@ impl Selector {
         let methods = !self.methods.is_empty()
             && !other.methods.is_empty()
             && !self.methods.iter().any(|method| other.methods.contains(method));
-        heads || methods || apart(&self.regex, &other.paths) || apart(&other.regex, &self.paths)
+        heads
+            || methods
+            || self.ends_apart(other)
+            || apart(&self.regex, &other.paths)
+            || apart(&other.regex, &self.paths)
+    }
+
+    /// Whether an expression of one ends otherwise than all of the other one.
+    fn ends_apart(&self, other: &Selector) -> bool {
+        let ends = |selector: &Selector| selector.regex.as_deref().and_then(patterns::ends);
+        let tails = |selector: &Selector| -> Option<Vec<String>> {
+            let all = selector.paths.iter().map(|glob| glob.tail().to_ascii_lowercase());
+            all.map(|tail| (!tail.is_empty()).then_some(tail)).collect()
+        };
+        let (ours, theirs) = (ends(self), ends(other));
+        let apart = |ends: &Option<Vec<String>>, selector: &Selector| {
+            let tails = tails(selector).filter(|tails| !tails.is_empty());
+            ends.as_ref().zip(tails).is_some_and(|(ends, tails)| patterns::ends_apart(ends, &tails))
+        };
+        ours.as_ref().zip(theirs.as_ref()).is_some_and(|(ours, theirs)| patterns::ends_apart(ours, theirs))
+            || apart(&ours, other)
+            || apart(&theirs, self)
     }
 
     /// What fits both; `None` if nothing does.
@@ -130,6 +151,15 @@ impl Selector {
             && (self.methods.is_empty() || self.methods == other.methods)
     }
 
+    /// Whether the paths of both, without their expressions, are answered by some earlier part.
+    fn is_answered_before(&self, other: &Selector, earlier: &[Region]) -> bool {
+        let bare = |selector: &Selector| Selector { regex: None, ..selector.clone() };
+        let both = bare(self).and(&bare(other)).ok();
+        both.is_some_and(|both| {
+            both.is_none_or(|both| earlier.iter().any(|known| known.selector.covers(&both)))
+        })
+    }
+
     /// A route for these requests.
     pub(crate) fn route(&self, directive: &Directive, target: Target) -> Route {
         let mut route = Route::new(&directive.place, &directive.shown, target);
@@ -163,46 +193,81 @@ fn intersection(ours: &[Glob], theirs: &[Glob]) -> Option<Vec<Glob>> {
 /// Regions that sections may divide a place into, at most.
 pub(crate) const REGIONS_MAX: usize = 160;
 
-/// A part of a place, and the numbers of the sections that hold there.
-pub(crate) type Region = (Selector, Vec<usize>);
+/// A part of a place.
+#[derive(Debug, Clone)]
+pub(crate) struct Region {
+    /// Its requests.
+    pub(crate) selector: Selector,
+    /// The numbers of the sections that hold there.
+    pub(crate) within: Vec<usize>,
+    /// Why no client gets an answer: a section that may hold there, and cannot be told from the rest.
+    pub(crate) closed: Option<String>,
+}
+
+/// What happens to a section while a place is divided.
+pub(crate) enum Event<'w> {
+    /// It says nothing for some part.
+    Idle,
+    /// It cannot be told from a part, for this reason.
+    Unknown(&'w str),
+    /// The parts are too many.
+    TooMany,
+}
 
 /// Divides a place by sections in their order: each part has the sections that hold there, and an earlier part comes before what
-/// it is cut out of. `failed` gets a section that cannot be divided by.
+/// it is cut out of. A part that `shut` says of that no client gets an answer, by the sections within it, is not divided by one
+/// that leaves it so. `on` says of an [`Event::Unknown`] why the part is closed, if it is.
 pub(crate) fn divided(
     place: &Selector,
     sections: &[(Selector, bool)],
-    mut failed: impl FnMut(usize, &str),
+    shut: impl Fn(&[usize]) -> bool,
+    mut on: impl FnMut(usize, Event<'_>) -> Option<String>,
 ) -> Vec<Region> {
-    let mut regions: Vec<Region> = vec![(place.clone(), Vec::new())];
+    let mut regions = vec![Region { selector: place.clone(), within: Vec::new(), closed: None }];
     for (number, (selector, except)) in sections.iter().enumerate() {
-        let mut next = Vec::with_capacity(regions.len() + 1);
-        let mut wrong = None;
-        for (region, within) in &regions {
-            let mut also = within.clone();
-            also.push(number);
-            if selector.covers(region) && !*except {
-                next.push((region.clone(), also));
+        let mut next: Vec<Region> = Vec::with_capacity(regions.len() + 1);
+        for region in &regions {
+            let mut also = region.clone();
+            also.within.push(number);
+            if region.closed.is_some() || (shut(&region.within) && shut(&also.within)) {
+                on(number, Event::Idle);
+                next.push(region.clone());
                 continue;
             }
-            match region.and(selector) {
-                Ok(None) if *except => next.push((region.clone(), also)),
-                Ok(None) => next.push((region.clone(), within.clone())),
+            if selector.covers(&region.selector) && !*except {
+                next.push(also);
+                continue;
+            }
+            match region.selector.and(selector) {
+                Ok(None) if *except => next.push(also),
+                Ok(None) => next.push(region.clone()),
+                // An earlier part answers all of it.
+                Ok(Some(both)) if next.iter().any(|known| known.selector.covers(&both)) => {
+                    on(number, Event::Idle);
+                    next.push(if *except { also } else { region.clone() });
+                }
                 // What a section is not for has less, and comes first.
                 Ok(Some(both)) if *except => {
-                    next.push((both, within.clone()));
-                    next.push((region.clone(), also));
+                    next.push(Region { selector: both, ..region.clone() });
+                    next.push(also);
                 }
                 Ok(Some(both)) => {
-                    next.push((both, also));
-                    next.push((region.clone(), within.clone()));
+                    next.push(Region { selector: both, ..also });
+                    next.push(region.clone());
                 }
-                Err(why) => wrong = Some(why),
+                Err(_) if region.selector.is_answered_before(selector, &next) => {
+                    on(number, Event::Idle);
+                    next.push(if *except { also } else { region.clone() });
+                }
+                Err(why) => {
+                    let closed = on(number, Event::Unknown(&why));
+                    next.push(Region { closed, ..region.clone() });
+                }
             }
         }
-        match wrong {
-            None if next.len() <= REGIONS_MAX => regions = next,
-            None => failed(number, "the sections overlap in too many ways"),
-            Some(why) => failed(number, &why),
+        match next.len() <= REGIONS_MAX {
+            true => regions = next,
+            false => drop(on(number, Event::TooMany)),
         }
     }
     regions

@@ -11,6 +11,8 @@ pub(crate) struct Groups {
     pub(crate) cond: Option<String>,
     /// Where a target without `/` begins.
     pub(crate) base: String,
+    /// Variables that have one value.
+    pub(crate) constants: Vec<(String, String)>,
 }
 
 /// A text with placeholders.
@@ -84,6 +86,11 @@ fn group(out: &mut String, digit: char, groups: &Groups) -> Result<(), String> {
 
 fn variable(out: &mut String, name: &str, groups: &Groups) -> Result<(), String> {
     let name = name.strip_prefix("LA-U:").unwrap_or(name);
+    let of_rules = name.strip_prefix("ENV:");
+    if let Some((_, value)) = groups.constants.iter().find(|(known, _)| Some(known.as_str()) == of_rules) {
+        out.push_str(&maitred_config::Template::escape(value));
+        return Ok(());
+    }
     let placeholder = match name.to_ascii_uppercase().as_str() {
         "HTTP_HOST" | "SERVER_NAME" | "HTTP:HOST" => "{host}",
         "REQUEST_URI" => "{path}",
@@ -107,7 +114,7 @@ pub(crate) fn path(to: &str, groups: &Groups) -> Result<String, String> {
     let found = template(to, groups)?;
     let absolute = found.starts_with('/') || found.starts_with("{path}") || to.starts_with("%{ENV:BASE}");
     let found = if absolute { found } else { format!("{}{found}", groups.base) };
-    let found = found.replace("/{path}", "{path}");
+    let found = without_dots(&found.replace("/{path}", "{path}"));
     let found = if found.starts_with("{path}") && groups.whole || found.starts_with('/') {
         found
     } else {
@@ -120,6 +127,18 @@ pub(crate) fn path(to: &str, groups: &Groups) -> Result<String, String> {
         };
     }
     Ok(found)
+}
+
+/// `/a/../b` as `/b`, as far as no placeholder is before.
+fn without_dots(path: &str) -> String {
+    let Some((before, after)) = path.split_once("/../") else { return path.to_owned() };
+    match before.rsplit_once('/') {
+        Some((above, name)) if !name.contains('{') && !before.contains('?') => {
+            without_dots(&format!("{above}/{after}"))
+        }
+        None if before.is_empty() => without_dots(&format!("/{after}")),
+        _ => path.to_owned(),
+    }
 }
 
 /// Where a redirect leads.

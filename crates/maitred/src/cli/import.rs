@@ -15,7 +15,9 @@ pub fn run(arguments: &Import) -> ExitCode {
         Foreign::Nginx => import::nginx(&arguments.files, root),
         Foreign::Unit => import::unit(&arguments.files),
         Foreign::Caddy => import::caddy(&arguments.files, root),
-        Foreign::Apache => import::apache(&arguments.files, root, &arguments.defined),
+        Foreign::Apache => {
+            import::apache(&arguments.files, root, &arguments.defined, arguments.php_fpm.as_deref())
+        }
     };
     match imported {
         Ok(imported) => {

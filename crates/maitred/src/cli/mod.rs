@@ -266,9 +266,12 @@ pub struct Import {
     /// Look up included files below this directory instead of /: for a copy of another machine's files
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
-    /// A name that `httpd -D NAME` would have, for `<IfDefine NAME>`
+    /// A name that `httpd -D NAME` would have, for `<IfDefine NAME>`; NAME=VALUE is a variable, for `${NAME}`
     #[arg(long, value_name = "NAME")]
     pub defined: Vec<String>,
+    /// Where php-fpm listens, as `connect` of a pool has it, for scripts that Apache runs itself
+    #[arg(long, value_name = "URL", value_parser = php_fpm)]
+    pub php_fpm: Option<String>,
     /// Write a page with the whole table, beside both files
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
@@ -278,6 +281,17 @@ pub struct Import {
     /// installed, and maitred-load. docs/compare.md has the rules.
     #[arg(long)]
     pub compare: bool,
+}
+
+/// An address of php-fpm.
+fn php_fpm(text: &str) -> Result<String, String> {
+    let (unix, named) = ("fastcgi+unix:/", text.strip_prefix("fastcgi://"));
+    let port =
+        named.and_then(|rest| rest.rsplit_once(':')).is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    match text.starts_with(unix) || port {
+        true => Ok(text.to_owned()),
+        false => Err(format!("write {unix}run/php/php-fpm.sock or fastcgi://127.0.0.1:9000")),
+    }
 }
 
 /// Servers whose configurations can be imported.

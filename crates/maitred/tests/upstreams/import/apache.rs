@@ -31,7 +31,10 @@ fn directive(text: &str) -> &str {
 }
 
 /// What is no directive of Apache's own modules: other modules, `.htaccess`, the second word of `Options`.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 15] = [
+    "php_value",
+    "php_flag",
+    "php_admin_value",
     // Its list has them in small letters.
     "Order",
     "Allow",
@@ -170,7 +173,9 @@ fn the_examples_on_the_page_about_apache_are_accepted() {
         if !text.contains(" = ") || text.contains('…') {
             continue;
         }
+        let php = format!("connect = \"fastcgi://127.0.0.1:9000\"\nroot = \".\"\n{text}");
         let (pool, route) = match text.split(' ').next() {
+            Some("params") => (php.as_str(), "pool = \"app\""),
             Some("command") => (text.as_str(), "pool = \"app\""),
             Some("php") => {
                 ("connect = \"fastcgi://127.0.0.1:9000\"\nroot = \".\"\nphp = true", "pool = \"app\"")

@@ -165,7 +165,7 @@ fn truncated_files_are_no_reason_to_panic() {
                 let _ = match server {
                     "nginx" => import::nginx(&files, None),
                     "unit" => import::unit(&files),
-                    "apache" => import::apache(&files, Some(directory.path()), &[]),
+                    "apache" => import::apache(&files, Some(directory.path()), &[], None),
                     _ => import::caddy(&files, None),
                 };
             }

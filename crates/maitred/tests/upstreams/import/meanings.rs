@@ -208,3 +208,57 @@ fn an_output_is_not_much_longer_than_its_configuration() {
 
 /// In percent of the bytes of a configuration, both without comments and indentation.
 const MEDIAN_MAX: usize = 125;
+
+/// The output for a file of Apache's, and its table.
+fn of_apache(world: &World, source: &str, more: &[&str]) -> (String, String) {
+    let path = world.directory.path().join("site.conf");
+    std::fs::write(&path, world.place(source)).unwrap();
+    let imported = maitred(&[&["import", "apache", path.to_str().unwrap()], more].concat());
+    (text(&imported.stdout), text(&imported.stderr))
+}
+
+#[test]
+fn what_apache_says_to_php_is_said_to_php_fpm() {
+    let world = World::new();
+    world.sites();
+    let source = "<VirtualHost *:80>\nServerName ${NAME}\nDocumentRoot /srv/import/sites/php\n\
+                  DirectoryIndex index.php\n<IfModule mod_php.c>\nphp_value memory_limit 256M\n</IfModule>\n\
+                  php_flag display_errors off\nphp_admin_value open_basedir /srv/a:/tmp\n\
+                  <Directory /srv/import/sites/php/tools>\nphp_flag engine off\n</Directory>\n</VirtualHost>\n";
+    let (output, table) =
+        of_apache(&world, source, &["--defined", "NAME=a.example", "--php-fpm", "fastcgi://127.0.0.1:9000"]);
+    has(
+        &output,
+        &[
+            "hosts = [\"a.example\"]",
+            "connect = \"fastcgi://127.0.0.1:9000\"",
+            "PHP_VALUE = \"memory_limit=\\\"256M\\\"\\ndisplay_errors=0\"",
+            "PHP_ADMIN_VALUE = 'open_basedir=\"/srv/a:/tmp\"'",
+        ],
+    );
+    // The directory without scripts comes before the scripts of the others.
+    let (closed, scripts) = (output.find("/tools/*.php").unwrap(), output.find("[\"*.php\"").unwrap());
+    assert!(closed < scripts && output[closed..scripts].contains("status = 403"), "{output}");
+    has(
+        &table,
+        &["differs (better), because scripts there are not run", "differs (a choice), because PHP runs in"],
+    );
+    // Without an address, that of Debian.
+    let (output, table) = of_apache(&world, source, &[]);
+    has(&output, &["connect = \"fastcgi+unix:/run/php/php-fpm.sock\""]);
+    has(&table, &["`--defined NAME=VALUE` gives it one"]);
+    let refused = maitred(&["import", "apache", "x", "--php-fpm", "127.0.0.1:9000"]);
+    assert!(text(&refused.stderr).contains("fastcgi://127.0.0.1:9000"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn what_is_closed_stays_closed_behind_a_name() {
+    let world = World::new();
+    world.sites();
+    let source = "<VirtualHost *:80>\nServerName a.example\nDocumentRoot /srv/import/sites/php\n\
+                  <FilesMatch \"(?i)^info.*\\.php$\">\nRequire all denied\n</FilesMatch>\n\
+                  AddHandler application/x-httpd-php .php .php7\n</VirtualHost>\n";
+    let (output, _) = of_apache(&world, source, &[]);
+    // What stands behind the name of a script is for the script.
+    has(&output, &["path_regex = '(?i)/info[^/]*\\.php(?:/|$)'"]);
+}

@@ -30,7 +30,7 @@ fn rows(server: &str) -> Vec<String> {
         let imported = match server {
             "nginx" => maitred_import::nginx(&[sample.path], None),
             "caddy" => maitred_import::caddy(&[sample.path], None),
-            "apache" => maitred_import::apache(&[sample.path], None, &[]),
+            "apache" => maitred_import::apache(&[sample.path], None, &[], None),
             _ => maitred_import::unit(&[sample.path]),
         };
         let lines = imported.unwrap().report.lines();

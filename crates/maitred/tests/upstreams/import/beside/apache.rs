@@ -76,6 +76,9 @@ const SAMPLES: &[&str] = &[
 /// Those that run scripts.
 const SCRIPTS: &[&str] = &["php-fpm", "pretty-urls", "symfony", "wordpress"];
 
+/// Those that run scripts in Apache itself. Here php-cgi does, by a line that is added.
+const INSIDE: &[&str] = &["php-inside"];
+
 /// What is asked of every server.
 const PATHS: &[&str] = &[
     "/",
@@ -185,6 +188,22 @@ const OF_SCRIPTS: &[&str] = &[
     "/install.php",
     "/favicon.ico",
     "/node/1",
+    "/shop/",
+    "/shop",
+    "/shop/shop.css",
+    "/shop/shoes/7?x=1",
+    "/private/a.txt",
+    "/private/",
+    "/notes/n.txt",
+    "/notes/n.CSS",
+    "/notes/none.css",
+    "/pictures/7",
+    "/backup.SQL",
+    "/LICENSE",
+    "/css/site.css",
+    "/css/none.css",
+    "/tools.php",
+    "/tools.php/a",
 ];
 
 /// Responses that differ on purpose, each with the reason and how it is known.
@@ -310,11 +329,14 @@ fn apache(world: &World, text: &str, (socket, address): (OwnedFd, SocketAddr)) -
     Running::start(command, (socket, address), directory)
 }
 
-fn maitred(text: &str, (socket, address): (OwnedFd, SocketAddr)) -> Running {
+fn maitred(text: &str, (socket, address): (OwnedFd, SocketAddr), fpm: Option<SocketAddr>) -> Running {
     let directory = servers::directory();
     let source = directory.path().join("site.conf");
     fs::write(&source, text).unwrap();
-    let imported = crate::import::maitred(&["import", "apache", source.to_str().unwrap()]);
+    let fpm = fpm.map(|address| format!("--php-fpm=fastcgi://{address}"));
+    let mut arguments = vec!["import", "apache", source.to_str().unwrap()];
+    arguments.extend(fpm.as_deref());
+    let imported = crate::import::maitred(&arguments);
     fs::write(directory.path().join("maitred.toml"), crate::import::text(&imported.stdout)).unwrap();
     let mut command = Command::new(binary());
     command.arg("run").current_dir(directory.path()).env("STATE_DIRECTORY", directory.path());
@@ -363,8 +385,13 @@ fn compare(name: &str, php: Option<&Php>) -> Vec<String> {
     let (first, second) = (servers::reserved_address(), servers::reserved_address());
     let place = |address| placed(&text, address, stub.address, php.map(|php| php.1));
     let (there_text, here_text) = (place(first.1), place(second.1));
+    let inside = php.filter(|_| INSIDE.contains(&name)).map(|php| php.1);
+    let handler = inside.map(|php| {
+        format!("<FilesMatch \"\\.php$\">\nSetHandler \"proxy:fcgi://{php}\"\n</FilesMatch>\n</VirtualHost>")
+    });
+    let there_text = handler.map_or(there_text.clone(), |line| there_text.replace("</VirtualHost>", &line));
     let theirs = apache(&world, &there_text, first);
-    let ours = maitred(&here_text, second);
+    let ours = maitred(&here_text, second, inside);
     let mut wrong = Vec::new();
     for asked in asked(&text, php.is_some()) {
         let (there, here) = (
@@ -403,4 +430,5 @@ fn scripts_are_run_as_behind_apache() {
         return skip_missing("no php-cgi (Debian: php-cgi)");
     };
     all(SCRIPTS, Some(&php));
+    all(INSIDE, Some(&php));
 }
