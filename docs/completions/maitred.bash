@@ -221,7 +221,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__import)
-            opts="-h --root --defined --report --compare --help nginx unit caddy apache"
+            opts="-h --root --defined --php-fpm --report --compare --help nginx unit caddy apache"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -232,6 +232,10 @@ _maitred() {
                     return 0
                     ;;
                 --defined)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --php-fpm)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -71,7 +71,8 @@ complete -c maitred -n "__fish_maitred_using_subcommand run" -s h -l help -d 'Pr
 complete -c maitred -n "__fish_maitred_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand import" -l root -d 'Look up included files below this directory instead of /: for a copy of another machine\'s files' -r -F
-complete -c maitred -n "__fish_maitred_using_subcommand import" -l defined -d 'A name that `httpd -D NAME` would have, for `<IfDefine NAME>`' -r
+complete -c maitred -n "__fish_maitred_using_subcommand import" -l defined -d 'A name that `httpd -D NAME` would have, for `<IfDefine NAME>`; NAME=VALUE is a variable, for `${NAME}`' -r
+complete -c maitred -n "__fish_maitred_using_subcommand import" -l php-fpm -d 'Where php-fpm listens, as `connect` of a pool has it, for scripts that Apache runs itself' -r
 complete -c maitred -n "__fish_maitred_using_subcommand import" -l report -d 'Write a page with the whole table, beside both files' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand import" -l compare -d 'Run nginx and the import side by side on loopback, with an application of the test behind both, and report what differs'
 complete -c maitred -n "__fish_maitred_using_subcommand import" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -95,7 +95,8 @@ _arguments "${_arguments_options[@]}" : \
 (import)
 _arguments "${_arguments_options[@]}" : \
 '--root=[Look up included files below this directory instead of /\: for a copy of another machine'\''s files]:DIR:_files' \
-'*--defined=[A name that \`httpd -D NAME\` would have, for \`<IfDefine NAME>\`]:NAME:_default' \
+'*--defined=[A name that \`httpd -D NAME\` would have, for \`<IfDefine NAME>\`; NAME=VALUE is a variable, for \`\${NAME}\`]:NAME:_default' \
+'--php-fpm=[Where php-fpm listens, as \`connect\` of a pool has it, for scripts that Apache runs itself]:URL:_default' \
 '--report=[Write a page with the whole table, beside both files]:FILE.html:_files' \
 '--compare[Run nginx and the import side by side on loopback, with an application of the test behind both, and report what differs]' \
 '-h[Print help (see more with '\''--help'\'')]' \
