@@ -65,6 +65,9 @@ keys! {
     /// A client's connection, a stream of one, or a request that another thread has sent: an entry of
     /// [`Clients::connections`](crate::clients::Clients).
     ConnKey;
+    /// A connection to a server, or to another thread: an entry of
+    /// [`Upstreams::connections`](crate::upstream::connections::Upstreams).
+    UpstreamKey;
 }
 
 /// The key of a connection in a test.
@@ -73,14 +76,19 @@ pub(crate) const fn conn(place: u32) -> ConnKey {
     ConnKey(place)
 }
 
-/// A connection, and no later one at its place.
+/// An entry of a table, and no later one at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ConnId {
+pub(crate) struct Id<K> {
     /// The place.
-    pub(crate) key: ConnKey,
-    /// The number of the connection, which no other one of the thread has had for a long time.
+    pub(crate) key: K,
+    /// The number of the entry, which no other one of the thread has had for a long time.
     pub(crate) serial: u32,
 }
+
+/// A client's connection.
+pub(crate) type ConnId = Id<ConnKey>;
+/// A connection to a server, or to another thread.
+pub(crate) type UpstreamId = Id<UpstreamKey>;
 
 impl ConnId {
     /// The id of a connection in a test.
@@ -108,9 +116,19 @@ impl<K: Key, V> Table<K, V> {
         K::of(self.slab.insert(entry))
     }
 
+    /// The key that the next entry gets.
+    pub(crate) fn vacant_key(&self) -> K {
+        K::of(self.slab.vacant_key())
+    }
+
     /// Removes an entry that is there.
     pub(crate) fn remove(&mut self, key: K) -> V {
         self.slab.remove(key.place())
+    }
+
+    /// Removes an entry, if it is there.
+    pub(crate) fn try_remove(&mut self, key: K) -> Option<V> {
+        self.slab.try_remove(key.place())
     }
 
     /// An entry, if it is there.
@@ -131,6 +149,12 @@ impl<K: Key, V> Table<K, V> {
     /// All entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.slab.iter().map(|(place, entry)| (K::of(place), entry))
+    }
+
+    /// All entries.
+    #[cfg(test)]
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
+        self.slab.iter_mut().map(|(place, entry)| (K::of(place), entry))
     }
 
     /// How many places there are, with those that are free.

@@ -22,7 +22,7 @@ use super::shared::{Outgoing, Shared};
 use super::token::Token;
 use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
 use crate::connection::wire::Sent;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, UpstreamId};
 use crate::requests::watchers::{EVENT_EVERY, push_data};
 use maitred_files::files::FileServer;
 use maitred_log::thread_logs::ThreadLogs;
@@ -172,7 +172,7 @@ impl Reactor {
         match token {
             Token::Connection(connection) if self.is_current(connection) => self.close(connection.key),
             Token::Channel { key, .. } => self.fail_worker(key as usize, "a bug in maitred"),
-            Token::Upstream { key, serial } => self.lose_upstream(key, serial),
+            Token::Upstream(id) => self.lose_upstream(id),
             _ => {}
         }
     }
@@ -201,7 +201,7 @@ impl Reactor {
             Token::Listener(which) => self.on_listener(which as usize),
             Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
             Token::Relay { key, channel } => self.on_relay(key, channel, flags),
-            Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
+            Token::Upstream(id) => self.on_upstream(id, flags),
             Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
             Token::Question { key, serial } => self.on_question(key, serial),
             Token::Fill { key, serial } => self.on_fill(key, serial),
@@ -407,14 +407,12 @@ impl Reactor {
 
     /// Once per turn: sends what the turn has put into frames for servers. What a connection has left over is for the next turn.
     fn flush_http2_upstreams(&mut self) {
-        for (key, serial) in std::mem::take(&mut self.upstreams.unsent_http2) {
-            let Some(http2) =
-                self.upstreams.current(key, serial).and_then(|found| found.http2.as_deref_mut())
-            else {
+        for id in std::mem::take(&mut self.upstreams.unsent_http2) {
+            let Some(http2) = self.upstreams.current(id).and_then(|found| found.http2.as_deref_mut()) else {
                 continue;
             };
             http2.dirty = false;
-            self.guarded(Token::Upstream { key, serial }, |thread| thread.flush_http2(key));
+            self.guarded(Token::Upstream(id), |thread| thread.flush_http2(id.key));
         }
     }
 
@@ -435,9 +433,9 @@ impl Reactor {
         let stale = self.upstreams.stale(&reused);
         for ((key, index), stale) in reused.into_iter().zip(stale) {
             let Some(connection) = self.upstreams.get(key) else { continue };
-            let serial = connection.serial;
+            let id = UpstreamId { key, serial: connection.serial };
             let stale = std::mem::take(&mut connection.untried) && (stale || connection.hung_up);
-            self.guarded(Token::Upstream { key, serial }, |thread| match stale {
+            self.guarded(Token::Upstream(id), |thread| match stale {
                 true => thread.replace_upstream(index),
                 false => thread.pass_request(index),
             });

@@ -1,6 +1,6 @@
 //! What an event of epoll is about.
 
-use crate::keys::{ConnId, ConnKey};
+use crate::keys::{ConnId, ConnKey, Id, UpstreamId, UpstreamKey};
 use rustix::event::epoll;
 
 /// What an event is about: eight bits of kind, 24 of serial, 32 of index.
@@ -11,7 +11,7 @@ pub(super) enum Token {
     Datagrams(u32),
     Channel { key: u32, epoch: u32 },
     Relay { key: u32, channel: u32 },
-    Upstream { key: u32, serial: u32 },
+    Upstream(UpstreamId),
     Link { key: u32, epoch: u32 },
     Question { key: u32, serial: u32 },
     Fill { key: u32, serial: u32 },
@@ -28,7 +28,7 @@ impl Token {
             Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key),
             Token::Inbox => (3, 0, 0),
             Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key),
-            Token::Upstream { key, serial } => (5, serial & SERIAL_MASK, key),
+            Token::Upstream(Id { key, serial }) => (5, serial & SERIAL_MASK, key.number()),
             Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key),
             Token::Question { key, serial } => (7, serial & SERIAL_MASK, key),
             Token::Fill { key, serial } => (8, serial & SERIAL_MASK, key),
@@ -45,7 +45,7 @@ impl Token {
             1 => Token::Listener(index),
             2 => Token::Channel { key: index, epoch: serial },
             4 => Token::Relay { key: index, channel: serial },
-            5 => Token::Upstream { key: index, serial },
+            5 => Token::Upstream(Id { key: UpstreamKey::from_number(index), serial }),
             6 => Token::Link { key: index, epoch: serial },
             7 => Token::Question { key: index, serial },
             8 => Token::Fill { key: index, serial },
@@ -72,7 +72,7 @@ mod tests {
             Token::Listener(3),
             Token::Channel { key: 9, epoch: 77 },
             Token::Relay { key: 5, channel: 1 },
-            Token::Upstream { key: 6, serial: 2 },
+            Token::Upstream(Id { key: UpstreamKey::from_number(6), serial: 2 }),
             Token::Link { key: 8, epoch: 5 },
             Token::Question { key: 7, serial: 4 },
             Token::Fill { key: 9, serial: 6 },
@@ -88,11 +88,12 @@ mod tests {
         #[test]
         fn any_number_packs_without_touching_its_neighbours(index: u32, serial: u32) {
             let cut = serial & SERIAL_MASK;
+            let upstream = |serial| Id { key: UpstreamKey::from_number(index), serial };
             let both = [
                 (Token::Connection(ConnId::of(index, serial)), Token::Connection(ConnId::of(index, cut))),
                 (Token::Channel { key: index, epoch: serial }, Token::Channel { key: index, epoch: cut }),
                 (Token::Relay { key: index, channel: serial }, Token::Relay { key: index, channel: cut }),
-                (Token::Upstream { key: index, serial }, Token::Upstream { key: index, serial: cut }),
+                (Token::Upstream(upstream(serial)), Token::Upstream(upstream(cut))),
                 (Token::Link { key: index, epoch: serial }, Token::Link { key: index, epoch: cut }),
                 (Token::Listener(index), Token::Listener(index)),
             ];

@@ -59,7 +59,7 @@ impl Admission {
                 Some(relay) => format!("relay of {}", process(relay.channel)),
                 None => "a relay that is gone".to_owned(),
             },
-            Token::Upstream { .. } => "connection to a server".to_owned(),
+            Token::Upstream(_) => "connection to a server".to_owned(),
             Token::Fill { .. } => "fill of the cache".to_owned(),
             Token::Question { .. } => "question of `forward_auth`".to_owned(),
             Token::Inbox => "messages of other threads".to_owned(),

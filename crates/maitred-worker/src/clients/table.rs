@@ -82,9 +82,8 @@ impl Clients {
         was
     }
 
-    /// An upstream has the request now; `key` is its key in the table of its kind.
-    pub(crate) fn enter_upstream(&mut self, index: ConnKey, key: u32, mut attempt: Box<Attempt>) {
-        attempt.key = key;
+    /// An upstream has the request now.
+    pub(crate) fn enter_upstream(&mut self, index: ConnKey, attempt: Box<Attempt>) {
         self.enter(index, State::Upstream(attempt));
     }
 

@@ -81,10 +81,11 @@ impl Exchanges {
         let Some(attempt) = connection.attempt_mut().filter(|attempt| !attempt.filter.switched()) else {
             return;
         };
-        let key = attempt.key;
         let socket = match &attempt.by {
-            By::Process(_) => self.processes.pools.relays.get(key as usize).map(|relay| relay.socket()),
-            By::Thread(_) => self.upstreams.socket(key),
+            By::Process(handed) => {
+                self.processes.pools.relays.get(handed.relay as usize).map(|relay| relay.socket())
+            }
+            By::Thread(remote) => self.upstreams.socket(remote.upstream),
             By::Server(_) | By::Fill(_) => None,
         };
         let (Some(socket), Some(passing)) = (socket, attempt.passing.as_deref_mut()) else { return };
@@ -106,7 +107,7 @@ impl Exchanges {
     fn takes_body(&self, index: ConnKey) -> bool {
         let Some(attempt) = self.attempt_of(index) else { return false };
         let takes = match &attempt.by {
-            By::Server(call) => call.is_sent() && self.upstreams.is_connected(attempt.key),
+            By::Server(call) => call.is_sent() && self.upstreams.is_connected(call.upstream),
             By::Process(handed) => !handed.done,
             By::Thread(_) => true,
             // The request of a fill has no body.

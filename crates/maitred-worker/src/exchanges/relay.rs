@@ -48,14 +48,8 @@ impl Exchanges {
     }
 
     /// The response of the connection at `index` will come through this relay.
-    pub(crate) fn start_relay(
-        &mut self,
-        index: ConnKey,
-        relay: u32,
-        handed: Handed,
-        filter: Filter,
-        keep: bool,
-    ) {
+    pub(crate) fn start_relay(&mut self, index: ConnKey, handed: Handed, filter: Filter, keep: bool) {
+        let relay = handed.relay;
         let now = self.clock.now;
         let found = &mut self.pools.relays[relay as usize];
         found.index = Some(index);
@@ -63,7 +57,7 @@ impl Exchanges {
         let uses = found.uses;
         let by = By::Process(handed);
         let attempt = Attempt::new(filter, keep, None, by, self.clock.now);
-        self.enter_upstream(index, relay, Box::new(attempt));
+        self.enter_upstream(index, Box::new(attempt));
         self.row.relayed.add(1);
         self.unwatched.push_back((relay, uses, now + UNWATCHED_FOR));
     }

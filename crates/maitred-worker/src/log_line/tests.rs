@@ -48,7 +48,7 @@ fn connection() -> Connection {
 #[test]
 fn the_status_of_an_aborted_response_names_the_cause() {
     let handed = |lost| {
-        let handed = Handed { lost, ..Handed::new((0, 1), false) };
+        let handed = Handed { lost, ..Handed::new(0, (0, 1), false) };
         Box::new(Attempt::new(filter(), true, None, By::Process(handed), std::time::Instant::now()))
     };
     for (overdue, lost, cancelled, expected) in [

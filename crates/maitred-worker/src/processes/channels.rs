@@ -343,8 +343,8 @@ impl Processes {
         let (key, request, number) = match &connection.state {
             State::HandedOff { channel, request, .. } => (*channel, *request, index.number()),
             State::Upstream(attempt) => match &attempt.by {
-                By::Process(handed) if !handed.done && !self.is_detached(attempt.key) => {
-                    (handed.request.0, handed.request.1, RELAY_BIT | attempt.key)
+                By::Process(handed) if !handed.done && !self.is_detached(handed.relay) => {
+                    (handed.request.0, handed.request.1, RELAY_BIT | handed.relay)
                 }
                 _ => return,
             },

@@ -294,8 +294,8 @@ impl Requests {
         self.note_handed_off(index, pool, queue_us, context.request, given);
         match relay_key {
             Some(relay) => {
-                let handed = Handed::new((key as u32, request), may_detach);
-                self.start_relayed(index, relay, handed, context.request, keep);
+                let handed = Handed::new(relay, (key as u32, request), may_detach);
+                self.start_relayed(index, handed, context.request, keep);
             }
             None => {
                 self.exchange(index).after = Some(if keep { After::Keep } else { After::Close });
@@ -308,18 +308,12 @@ impl Requests {
     }
 
     /// The response will come through this relay, and the body goes there, unless it was in the frame.
-    fn start_relayed(
-        &mut self,
-        index: ConnKey,
-        relay: u32,
-        handed: Handed,
-        request: &Request<'_, '_>,
-        keep: bool,
-    ) {
+    fn start_relayed(&mut self, index: ConnKey, handed: Handed, request: &Request<'_, '_>, keep: bool) {
+        let relay = handed.relay;
         let pool = self.pools.channels[handed.request.0 as usize].id.pool;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let filter = Filter::new(self.wanted(index, request, keep, settings));
-        self.start_relay(index, relay, handed, filter, keep);
+        self.start_relay(index, handed, filter, keep);
         match self.passes_body(index) {
             true => self.start_relay_body(index, relay, request.framing),
             false => self.start_feed(index, relay),

@@ -10,6 +10,8 @@ use crate::handoff::Relay;
 /// The part of an attempt that is only for an application process.
 #[derive(Debug)]
 pub(crate) struct Handed {
+    /// Key of the relay.
+    pub relay: u32,
     /// Key of the channel, and the number of the request on it.
     pub request: (u32, u32),
     /// The process may keep its end of the relay for another protocol.
@@ -26,8 +28,8 @@ pub(crate) struct Handed {
 
 impl Handed {
     /// A request that a process has now.
-    pub(crate) fn new(request: (u32, u32), may_detach: bool) -> Handed {
-        Handed { request, may_detach, done: false, broken: false, lost: false, ends_at: None }
+    pub(crate) fn new(relay: u32, request: (u32, u32), may_detach: bool) -> Handed {
+        Handed { relay, request, may_detach, done: false, broken: false, lost: false, ends_at: None }
     }
 }
 

@@ -26,7 +26,7 @@ fn changed(change: impl FnOnce(&mut Call)) -> By {
 }
 
 fn process() -> By {
-    By::Process(Handed::new((0, 1), false))
+    By::Process(Handed::new(0, (0, 1), false))
 }
 
 /// Every kind of upstream, with the bytes of one whole response.

@@ -218,7 +218,7 @@ fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(
                 Source::Fill => Some(index),
                 Source::Relay(key) => reactor.pools.relays.get(key as usize).and_then(|relay| relay.index),
                 Source::Server(key) | Source::Thread(key) => {
-                    reactor.upstreams.connections.get(key as usize).and_then(|upstream| upstream.index)
+                    reactor.upstreams.connections.get(key).and_then(|upstream| upstream.index)
                 }
             };
             if has != Some(index) {
@@ -253,10 +253,10 @@ fn has_deadline(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result
 
 /// What upstreams, processes and queues say about connections is also said by these.
 fn is_known(reactor: &Reactor) -> Result<(), String> {
-    for (key, upstream) in &reactor.upstreams.connections {
+    for (key, upstream) in reactor.upstreams.connections.iter() {
         let Some(index) = upstream.index else { continue };
         let state = reactor.connections.get(index).map(|connection| &connection.state);
-        let is_it = |source| source == Source::Server(key as u32) || source == Source::Thread(key as u32);
+        let is_it = |source| source == Source::Server(key) || source == Source::Thread(key);
         if !reactor.source_of(index).is_some_and(is_it) {
             return Err(format!(
                 "a connection to a server belongs to connection {index}, which is {state:?}"
