@@ -11,6 +11,8 @@ use slab::Slab;
 
 /// The place of an entry in a [`Table`].
 pub(crate) trait Key: Copy + Eq + fmt::Debug {
+    /// What no entry has.
+    const NONE: Self;
     /// The key of a place.
     fn of(place: usize) -> Self;
     /// The place.
@@ -24,9 +26,6 @@ macro_rules! keys {
         pub(crate) struct $name(u32);
 
         impl $name {
-            /// What no entry has.
-            pub(crate) const NONE: $name = $name(u32::MAX);
-
             /// The key of a number that [`number`](Self::number) has given.
             #[inline]
             pub(crate) const fn from_number(number: u32) -> $name {
@@ -41,6 +40,8 @@ macro_rules! keys {
         }
 
         impl Key for $name {
+            const NONE: $name = $name(u32::MAX);
+
             #[inline]
             fn of(place: usize) -> $name {
                 // A table is bounded by the descriptors of a process, which are fewer.
@@ -68,6 +69,12 @@ keys! {
     /// A connection to a server, or to another thread: an entry of
     /// [`Upstreams::connections`](crate::upstream::connections::Upstreams).
     UpstreamKey;
+    /// The channel of an application process: an entry of [`Pools::channels`](crate::handoff::Pools).
+    ChannelKey;
+    /// A relay, through which an application process answers: an entry of [`Pools::relays`](crate::handoff::Pools).
+    RelayKey;
+    /// A link to another worker process that uses a channel of this one: an entry of [`Pools::links`](crate::handoff::Pools).
+    LinkKey;
 }
 
 /// The key of a connection in a test.
@@ -152,7 +159,6 @@ impl<K: Key, V> Table<K, V> {
     }
 
     /// All entries.
-    #[cfg(test)]
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
         self.slab.iter_mut().map(|(place, entry)| (K::of(place), entry))
     }

@@ -171,7 +171,7 @@ impl Reactor {
         self.buffers.tx.clear();
         match token {
             Token::Connection(connection) if self.is_current(connection) => self.close(connection.key),
-            Token::Channel { key, .. } => self.fail_worker(key as usize, "a bug in maitred"),
+            Token::Channel { key, .. } => self.fail_worker(key, "a bug in maitred"),
             Token::Upstream(id) => self.lose_upstream(id),
             _ => {}
         }
@@ -199,10 +199,10 @@ impl Reactor {
                 }
             }
             Token::Listener(which) => self.on_listener(which as usize),
-            Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
+            Token::Channel { key, epoch } => self.on_channel(key, epoch, flags),
             Token::Relay { key, channel } => self.on_relay(key, channel, flags),
             Token::Upstream(id) => self.on_upstream(id, flags),
-            Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
+            Token::Link { key, epoch } => self.on_link(key, epoch, flags),
             Token::Question { key, serial } => self.on_question(key, serial),
             Token::Fill { key, serial } => self.on_fill(key, serial),
             Token::Datagrams(which) => self.on_datagrams(which as usize, flags),
@@ -230,11 +230,11 @@ impl Reactor {
                     }
                 }
                 Todo::Room { pool, channel: key } => {
-                    let channel = self.pools.channels.get(key as usize);
+                    let channel = self.pools.channels.get(key);
                     let epoch = channel.map_or(0, |channel| Token::epoch(channel.id.epoch));
                     self.contained(Token::Channel { key, epoch }, |thread| {
                         thread.serve_queue(usize::from(pool));
-                        thread.settle_process(key as usize);
+                        thread.settle_process(key);
                     });
                 }
             }
@@ -382,7 +382,7 @@ impl Reactor {
     pub(super) fn read_ready_channels(&mut self) {
         use epoll::EventFlags as F;
         for (key, epoch) in std::mem::take(&mut self.ready_channels) {
-            let token = Token::Channel { key: key as u32, epoch };
+            let token = Token::Channel { key, epoch };
             self.guarded(token, |thread| thread.on_channel(key, epoch, F::IN | F::RDHUP));
         }
     }
@@ -419,7 +419,7 @@ impl Reactor {
     /// Continues to read links that had more than one turn takes.
     pub(super) fn read_ready_links(&mut self) {
         for (key, epoch) in std::mem::take(&mut self.ready_links) {
-            let token = Token::Link { key: key as u32, epoch };
+            let token = Token::Link { key, epoch };
             self.guarded(token, |thread| thread.on_link(key, epoch, epoll::EventFlags::IN));
         }
     }

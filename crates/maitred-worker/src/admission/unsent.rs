@@ -96,7 +96,7 @@ impl Admission {
     /// Descriptors have become short: those that no request needs at the moment are closed.
     fn give_back_idle(&mut self) {
         self.close_idle_upstreams();
-        for (_, channel) in &mut self.pools.channels {
+        for (_, channel) in self.pools.channels.iter_mut() {
             channel.idle_relays.give_up();
         }
         if !self.pools.relays.is_empty() {

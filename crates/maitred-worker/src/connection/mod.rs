@@ -54,6 +54,7 @@ pub(crate) mod wire;
 
 use std::time::Instant;
 
+use crate::keys::ChannelKey;
 use maitred_http::request::RequestHead;
 
 use self::body::RequestBody;
@@ -97,7 +98,7 @@ pub(crate) enum State {
     /// Owned by an application process.
     HandedOff {
         /// Key of its channel.
-        channel: u32,
+        channel: ChannelKey,
         /// Number of the request on that channel.
         request: u32,
         /// The process may keep the connection for another protocol.
@@ -265,7 +266,7 @@ impl Connection {
     }
 
     /// Whether a process has its socket, for the request with this number on the channel with this key.
-    pub(crate) fn is_handed_off_as(&self, of: (u32, u32)) -> bool {
+    pub(crate) fn is_handed_off_as(&self, of: (ChannelKey, u32)) -> bool {
         matches!(self.state, State::HandedOff { channel, request, .. } if (channel, request) == of)
     }
 

@@ -30,7 +30,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 
 use super::Exchanges;
-use crate::keys::{ConnKey, UpstreamId, UpstreamKey};
+use crate::keys::{ConnKey, Key, UpstreamId, UpstreamKey};
 use crate::upstream::Attempt;
 use crate::upstream::connections::{SWEEP_INTERVAL, UpstreamConnection};
 use crate::upstream::failure::Cause;

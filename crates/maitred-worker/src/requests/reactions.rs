@@ -136,7 +136,7 @@ impl Requests {
                 self.on_queue_timeout(index, usize::from(*pool))
             }
             (Reaction::HandedOffTooLong, State::HandedOff { channel, request, .. }) => {
-                let (key, request) = (*channel as usize, *request);
+                let (key, request) = (*channel, *request);
                 self.on_request_timeout(index, key, request);
             }
             (Reaction::UpstreamTooLong, _) => self.on_upstream_timeout(index),

@@ -16,7 +16,7 @@ pub(crate) mod server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::keys::UpstreamKey;
+use crate::keys::{RelayKey, UpstreamKey};
 use maitred_http::fields::FieldLines;
 use maitred_http::response::Filter;
 
@@ -52,7 +52,7 @@ pub(crate) enum Read {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A relay: an application process has its far end.
-    Relay(u32),
+    Relay(RelayKey),
     /// A connection to a server.
     Server(UpstreamKey),
     /// A connection to another thread, which has the process. The connection is among those to servers.

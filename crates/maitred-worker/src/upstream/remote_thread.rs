@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::fill::selected::Part;
-use crate::keys::UpstreamKey;
+use crate::keys::{Key, UpstreamKey};
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a process
 /// that has got the message to end.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::keys::UpstreamKey;
+use crate::keys::{Key, UpstreamKey};
 use maitred_http::fastcgi::stdin::Piece;
 use maitred_http::fields::FieldLines;
 use maitred_http::h2::head_bytes;

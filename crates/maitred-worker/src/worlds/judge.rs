@@ -206,7 +206,7 @@ fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(
     }
     match &connection.state {
         State::HandedOff { channel, request, .. } => {
-            let channel = reactor.pools.channels.get(*channel as usize);
+            let channel = reactor.pools.channels.get(*channel);
             let found = channel.and_then(|channel| channel.in_flight.get(request));
             let is_it = |number: u32| number & !TAG_BITS == index.number();
             if found.is_none_or(|found| found.index != Some(index) || !is_it(found.number)) {
@@ -216,7 +216,7 @@ fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(
         State::Upstream(attempt) => {
             let has = match attempt.source() {
                 Source::Fill => Some(index),
-                Source::Relay(key) => reactor.pools.relays.get(key as usize).and_then(|relay| relay.index),
+                Source::Relay(key) => reactor.pools.relays.get(key).and_then(|relay| relay.index),
                 Source::Server(key) | Source::Thread(key) => {
                     reactor.upstreams.connections.get(key).and_then(|upstream| upstream.index)
                 }
@@ -263,7 +263,7 @@ fn is_known(reactor: &Reactor) -> Result<(), String> {
             ));
         }
     }
-    for (_, channel) in &reactor.pools.channels {
+    for (_, channel) in reactor.pools.channels.iter() {
         for (request, found) in &channel.in_flight {
             let (Some(index), false) = (found.index, found.number & RELAY_BIT != 0) else { continue };
             let state = reactor.connections.get(index).map(|connection| &connection.state);
