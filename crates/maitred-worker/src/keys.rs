@@ -25,20 +25,6 @@ macro_rules! keys {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) struct $name(u32);
 
-        impl $name {
-            /// The key of a number that [`number`](Self::number) has given.
-            #[inline]
-            pub(crate) const fn from_number(number: u32) -> $name {
-                $name(number)
-            }
-
-            /// The number, for what leaves this process's memory: epoll(7), tickets, traces.
-            #[inline]
-            pub(crate) const fn number(self) -> u32 {
-                self.0
-            }
-        }
-
         impl Key for $name {
             const NONE: $name = $name(u32::MAX);
 
@@ -62,6 +48,25 @@ macro_rules! keys {
     )+};
 }
 
+/// Gives numbers to keys that leave this process's memory: for epoll(7), tickets, the frames of processes, sessions of HTTP.
+macro_rules! numbered {
+    ($($name:ident)+) => {$(
+        impl $name {
+            /// The key of a number that [`number`](Self::number) has given.
+            #[inline]
+            pub(crate) const fn from_number(number: u32) -> $name {
+                $name(number)
+            }
+
+            /// The number.
+            #[inline]
+            pub(crate) const fn number(self) -> u32 {
+                self.0
+            }
+        }
+    )+};
+}
+
 keys! {
     /// A client's connection, a stream of one, or a request that another thread has sent: an entry of
     /// [`Clients::connections`](crate::clients::Clients).
@@ -75,7 +80,12 @@ keys! {
     RelayKey;
     /// A link to another worker process that uses a channel of this one: an entry of [`Pools::links`](crate::handoff::Pools).
     LinkKey;
+    /// An HTTP/2 or HTTP/3 session: an entry of [`Clients::sessions`](crate::clients::Clients).
+    SessionKey;
+    /// A TLS session: an entry of [`Clients::tls_sessions`](crate::clients::Clients).
+    TlsKey;
 }
+numbered! { ConnKey UpstreamKey ChannelKey RelayKey LinkKey }
 
 /// The key of a connection in a test.
 #[cfg(test)]

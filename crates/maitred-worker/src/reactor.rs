@@ -390,7 +390,7 @@ impl Reactor {
     /// Once per turn: sends what the turn has put into frames.
     pub(super) fn flush_sessions(&mut self) {
         while let Some(key) = self.unsent_sessions.pop() {
-            let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
+            let Some(http2) = self.sessions.get_mut(key) else { continue };
             http2.dirty = false;
             let index = http2.index;
             if !self.connections.contains(index) {

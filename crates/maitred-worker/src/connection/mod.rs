@@ -54,7 +54,7 @@ pub(crate) mod wire;
 
 use std::time::Instant;
 
-use crate::keys::ChannelKey;
+use crate::keys::{ChannelKey, SessionKey};
 use maitred_http::request::RequestHead;
 
 use self::body::RequestBody;
@@ -113,7 +113,7 @@ pub(crate) enum State {
     /// HTTP/2 or HTTP/3: its streams answer.
     Multiplexed {
         /// Key of the session.
-        session: u32,
+        session: SessionKey,
     },
     /// Response on its way.
     Writing,
@@ -312,7 +312,7 @@ impl Connection {
     }
 
     /// The session whose frames it carries, if it is an HTTP/2 or HTTP/3 connection.
-    pub(crate) fn session(&self) -> Option<u32> {
+    pub(crate) fn session(&self) -> Option<SessionKey> {
         match self.state {
             State::Multiplexed { session } => Some(session),
             _ => None,

@@ -6,7 +6,7 @@ use super::Requests;
 use crate::connection::State;
 use crate::connection::table::{Event, Reaction, reaction};
 use crate::connection::wire::Wire;
-use crate::keys::{ConnId, ConnKey};
+use crate::keys::{ConnId, ConnKey, SessionKey};
 
 impl Requests {
     /// An event of epoll on a connection's socket.
@@ -160,7 +160,7 @@ impl Requests {
         }
     }
 
-    fn touch_multiplexed(&mut self, session: Option<u32>) {
+    fn touch_multiplexed(&mut self, session: Option<SessionKey>) {
         if let Some(session) = session {
             self.touch_session(session);
         }

@@ -180,7 +180,7 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
         return Err("it panicked".into());
     }
     // What a turn has put into frames leaves with it: the thread may wait for an event after that.
-    let sessions = reactor.unsent_sessions.iter().filter(|key| reactor.sessions.contains(**key as usize));
+    let sessions = reactor.unsent_sessions.iter().filter(|key| reactor.sessions.contains(**key));
     let (sessions, channels) = (sessions.count(), reactor.dirty.len());
     if sessions + channels > 0 {
         return Err(format!("{sessions} HTTP/2 connections and {channels} channels are not flushed"));
@@ -198,7 +198,7 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
 /// What a connection says about who has it, or what it has, is also said there.
 fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(), String> {
     if let Wire::Stream { session, stream } = connection.wire {
-        let streams = reactor.sessions.get(session as usize).map(|http2| &http2.streams);
+        let streams = reactor.sessions.get(session).map(|http2| &http2.streams);
         let found = streams.and_then(|streams| streams.get(StreamKey(stream).slot()));
         if found.is_none_or(|found| found.index != index) {
             return Err(format!("connection {index} is a stream that its session does not have"));
@@ -242,7 +242,7 @@ fn has_deadline(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result
             if reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk) => {}
         // The streams of the session have deadlines.
         State::Multiplexed { session }
-            if reactor.sessions.get(session as usize).is_some_and(|http2| http2.session.streams() > 0) => {}
+            if reactor.sessions.get(session).is_some_and(|http2| http2.session.streams() > 0) => {}
         _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {
             return Err(format!("connection {index} is {:?} without a deadline", connection.state));
         }
