@@ -84,8 +84,12 @@ keys! {
     SessionKey;
     /// A TLS session: an entry of [`Clients::tls_sessions`](crate::clients::Clients).
     TlsKey;
+    /// A question to a pool about a request that waits, or a copy of a request.
+    QuestionKey;
+    /// A response on its way into the cache.
+    FillKey;
 }
-numbered! { ConnKey UpstreamKey ChannelKey RelayKey LinkKey }
+numbered! { ConnKey UpstreamKey ChannelKey RelayKey LinkKey QuestionKey FillKey }
 
 /// The key of a connection in a test.
 #[cfg(test)]
@@ -106,6 +110,10 @@ pub(crate) struct Id<K> {
 pub(crate) type ConnId = Id<ConnKey>;
 /// A connection to a server, or to another thread.
 pub(crate) type UpstreamId = Id<UpstreamKey>;
+/// A question to a pool.
+pub(crate) type QuestionId = Id<QuestionKey>;
+/// A response on its way into the cache.
+pub(crate) type FillId = Id<FillKey>;
 
 impl ConnId {
     /// The id of a connection in a test.

@@ -203,8 +203,8 @@ impl Reactor {
             Token::Relay { key, channel } => self.on_relay(key, channel, flags),
             Token::Upstream(id) => self.on_upstream(id, flags),
             Token::Link { key, epoch } => self.on_link(key, epoch, flags),
-            Token::Question { key, serial } => self.on_question(key, serial),
-            Token::Fill { key, serial } => self.on_fill(key, serial),
+            Token::Question(id) => self.on_question(id),
+            Token::Fill(id) => self.on_fill(id),
             Token::Datagrams(which) => self.on_datagrams(which as usize, flags),
             Token::Inbox => self.on_inbox(),
         }
@@ -287,7 +287,7 @@ impl Reactor {
             }
             Message::Checked { connection, check, right } => self.on_checked(connection, check, right),
             Message::Filled { connection } => self.on_filled(connection),
-            Message::FillWritten { key, serial, result } => self.on_fill_written(key, serial, result),
+            Message::FillWritten { fill, result } => self.on_fill_written(fill, result),
             Message::Look => self.note_under_way(),
             Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),

@@ -1,6 +1,9 @@
 //! What an event of epoll is about.
 
-use crate::keys::{ChannelKey, ConnId, ConnKey, Id, LinkKey, RelayKey, UpstreamId, UpstreamKey};
+use crate::keys::{
+    ChannelKey, ConnId, ConnKey, FillId, FillKey, Id, LinkKey, QuestionId, QuestionKey, RelayKey, UpstreamId,
+    UpstreamKey,
+};
 use rustix::event::epoll;
 
 /// What an event is about: eight bits of kind, 24 of serial, 32 of index.
@@ -13,8 +16,8 @@ pub(super) enum Token {
     Relay { key: RelayKey, channel: u32 },
     Upstream(UpstreamId),
     Link { key: LinkKey, epoch: u32 },
-    Question { key: u32, serial: u32 },
-    Fill { key: u32, serial: u32 },
+    Question(QuestionId),
+    Fill(FillId),
     Inbox,
 }
 
@@ -30,8 +33,8 @@ impl Token {
             Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key.number()),
             Token::Upstream(Id { key, serial }) => (5, serial & SERIAL_MASK, key.number()),
             Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key.number()),
-            Token::Question { key, serial } => (7, serial & SERIAL_MASK, key),
-            Token::Fill { key, serial } => (8, serial & SERIAL_MASK, key),
+            Token::Question(Id { key, serial }) => (7, serial & SERIAL_MASK, key.number()),
+            Token::Fill(Id { key, serial }) => (8, serial & SERIAL_MASK, key.number()),
             Token::Datagrams(index) => (9, 0, index),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
@@ -47,8 +50,8 @@ impl Token {
             4 => Token::Relay { key: RelayKey::from_number(index), channel: serial },
             5 => Token::Upstream(Id { key: UpstreamKey::from_number(index), serial }),
             6 => Token::Link { key: LinkKey::from_number(index), epoch: serial },
-            7 => Token::Question { key: index, serial },
-            8 => Token::Fill { key: index, serial },
+            7 => Token::Question(Id { key: QuestionKey::from_number(index), serial }),
+            8 => Token::Fill(Id { key: FillKey::from_number(index), serial }),
             9 => Token::Datagrams(index),
             _ => Token::Inbox,
         }
@@ -74,8 +77,8 @@ mod tests {
             Token::Relay { key: RelayKey::from_number(5), channel: 1 },
             Token::Upstream(Id { key: UpstreamKey::from_number(6), serial: 2 }),
             Token::Link { key: LinkKey::from_number(8), epoch: 5 },
-            Token::Question { key: 7, serial: 4 },
-            Token::Fill { key: 9, serial: 6 },
+            Token::Question(Id { key: QuestionKey::from_number(7), serial: 4 }),
+            Token::Fill(Id { key: FillKey::from_number(9), serial: 6 }),
             Token::Datagrams(4),
             Token::Inbox,
         ] {

@@ -61,8 +61,8 @@ impl Admission {
                 None => "a relay that is gone".to_owned(),
             },
             Token::Upstream(_) => "connection to a server".to_owned(),
-            Token::Fill { .. } => "fill of the cache".to_owned(),
-            Token::Question { .. } => "question of `forward_auth`".to_owned(),
+            Token::Fill(_) => "fill of the cache".to_owned(),
+            Token::Question(_) => "question of `forward_auth`".to_owned(),
             Token::Inbox => "messages of other threads".to_owned(),
         }
     }
