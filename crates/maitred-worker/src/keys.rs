@@ -216,3 +216,18 @@ impl<K: Key, V> IndexMut<K> for Table<K, V> {
         &mut self.slab[key.place()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_the_key_that_was_vacant_and_a_key_costs_what_its_number_does() {
+        let mut table: Table<ConnKey, &str> = Table::new();
+        let vacant = table.vacant_key();
+        assert_eq!(table.insert("a"), vacant);
+        assert_eq!((table[vacant], table.get(ConnKey::NONE)), ("a", None));
+        assert_eq!((table.try_remove(vacant), table.try_remove(vacant)), (Some("a"), None));
+        assert_eq!((size_of::<ConnKey>(), size_of::<ConnId>()), (4, 8));
+    }
+}

@@ -320,9 +320,10 @@ impl Reactor {
         self.wheel.expire(now, &mut fired);
         for index in fired {
             // What happened to an earlier one may have given this one another deadline, or ended it.
-            if self.connections.contains(index) && !self.wheel.is_armed(index) {
-                let token = Token::Connection(self.id(index));
-                self.guarded(token, |thread| thread.on_deadline(index));
+            if let Some(connection) = self.id_of(index)
+                && !self.wheel.is_armed(index)
+            {
+                self.guarded(Token::Connection(connection), |thread| thread.on_deadline(index));
             }
         }
     }
@@ -393,14 +394,10 @@ impl Reactor {
             let Some(http2) = self.sessions.get_mut(key) else { continue };
             http2.dirty = false;
             let index = http2.index;
-            if !self.connections.contains(index) {
-                continue;
-            }
-            self.guarded(Token::Connection(self.id(index)), |thread| {
-                match thread.flush_session(index, key) {
-                    Sent::Broken => thread.close(index),
-                    sent => thread.settle_session(index, key, sent),
-                }
+            let Some(connection) = self.id_of(index) else { continue };
+            self.guarded(Token::Connection(connection), |thread| match thread.flush_session(index, key) {
+                Sent::Broken => thread.close(index),
+                sent => thread.settle_session(index, key, sent),
             });
         }
     }

@@ -139,7 +139,7 @@ pub(crate) struct Frame {
 /// The owner's end of a link. See the module.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Key of the channel; [`ChannelKey::NONE`] once the process has exited.
+    /// Key of the channel; [`NONE`](crate::keys::Key::NONE) once the process has exited.
     pub channel: ChannelKey,
     /// The process.
     pub epoch: u64,

@@ -166,6 +166,13 @@ mod tests {
     }
 
     #[test]
+    fn a_process_knows_relays_by_other_numbers_than_connections() {
+        let relay = RelayKey::of(7);
+        assert_eq!(RelayKey::of_known(relay.known_as()), Some(relay));
+        assert_eq!(RelayKey::of_known(crate::keys::conn(7).number()), None);
+    }
+
+    #[test]
     fn what_nobody_needed_for_a_period_goes() {
         let mut idle = IdleRelays::default();
         keys(0..100).into_iter().for_each(|key| idle.push(key));
