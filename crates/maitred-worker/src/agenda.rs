@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use super::connection::After;
-use crate::keys::ConnId;
+use crate::keys::{ChannelKey, ConnId};
 
 /// What has to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Todo {
         /// The pool.
         pool: u16,
         /// Key of the channel of the process.
-        channel: u32,
+        channel: ChannelKey,
     },
 }
 
@@ -72,8 +72,8 @@ impl Agenda {
     }
 
     /// A process may have room, or nothing more to do.
-    pub(super) fn room(&mut self, pool: u16, channel: usize) {
-        let todo = Todo::Room { pool, channel: channel as u32 };
+    pub(super) fn room(&mut self, pool: u16, channel: ChannelKey) {
+        let todo = Todo::Room { pool, channel };
         // A message of a process often has many frames.
         if self.0.back() != Some(&todo) {
             self.0.push_back(todo);
@@ -95,15 +95,16 @@ impl Agenda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Key as _;
 
     #[test]
     fn entries_come_in_order_and_a_process_is_looked_at_once() {
         let mut agenda = Agenda::default();
-        agenda.room(1, 7);
-        agenda.room(1, 7);
+        agenda.room(1, ChannelKey::of(7));
+        agenda.room(1, ChannelKey::of(7));
         agenda.connection(ConnId::of(3, 9), Next::Resume);
-        agenda.room(1, 7);
-        let room = Todo::Room { pool: 1, channel: 7 };
+        agenda.room(1, ChannelKey::of(7));
+        let room = Todo::Room { pool: 1, channel: ChannelKey::of(7) };
         let resume = Todo::Connection { connection: ConnId::of(3, 9), next: Next::Resume };
         let all: Vec<Todo> = std::iter::from_fn(|| agenda.next()).collect();
         assert_eq!(all, [room, resume, room]);

@@ -138,7 +138,7 @@ mod tests {
     use rustix::net::SocketType;
 
     use super::*;
-    use crate::keys::conn;
+    use crate::keys::{Key as _, SessionKey, conn};
     use crate::testing::sockets;
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         let now = Instant::now();
         let mut parent = Entry::new(socket, 3, "192.0.2.1:1".parse().ok(), now);
         (parent.secure, parent.requests, parent.counted) = (true, 9, true);
-        let stream = Entry::stream(&parent, Wire::Stream { session: 1, stream: 2 }, now);
+        let stream = Entry::stream(&parent, Wire::Stream { session: SessionKey::of(1), stream: 2 }, now);
         assert!(stream.is_stream() && !stream.is_client() && stream.socket.is_none());
         assert!(stream.registered && !stream.counted && !parent.registered, "epoll has nothing to watch");
         assert_eq!((stream.listen, stream.secure, stream.remote.text()), (3, true, "192.0.2.1"));
@@ -170,7 +170,8 @@ mod tests {
         let now = Instant::now();
         let mut table = Table::new();
         let index = table.insert(Entry::new(socket, 0, None, now));
-        let stream = Entry::stream(&table[index], Wire::Stream { session: 0, stream: 0 }, now);
+        let stream =
+            Entry::stream(&table[index], Wire::Stream { session: SessionKey::of(0), stream: 0 }, now);
         let stream = table.insert(stream);
         rustix::io::write(table.client_socket(index).unwrap(), b"x").unwrap();
         assert_eq!(rustix::io::read(&far_end, &mut [0; 2]), Ok(1), "it is that connection's");

@@ -11,7 +11,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::connection::tls::TlsSession;
 use super::connection::transfer::RequestTransfer;
 use crate::handoff::Arrival;
-use crate::keys::ConnId;
+use crate::keys::{ChannelKey, ConnId, FillId};
 use crate::modules::Answer;
 use crate::upstream::fill::writing::Written;
 use maitred_control::{Document, DrainTime, SlotId, Started};
@@ -101,10 +101,8 @@ pub(crate) enum Message {
     },
     /// A helper has written a piece of such a response.
     FillWritten {
-        /// Key of the fill.
-        key: u32,
-        /// The serial number of the fill.
-        serial: u32,
+        /// The fill.
+        fill: FillId,
         /// What goes on being written to, and how it went.
         result: std::io::Result<Written>,
     },
@@ -115,7 +113,7 @@ pub(crate) enum Message {
     /// Helpers have checked what an application process has passed.
     Judged {
         /// Key of its channel.
-        key: usize,
+        key: ChannelKey,
         /// The epoch of the process: if the process has been replaced, the message is void.
         epoch: u64,
         /// What the descriptors are.

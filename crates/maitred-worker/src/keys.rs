@@ -11,6 +11,8 @@ use slab::Slab;
 
 /// The place of an entry in a [`Table`].
 pub(crate) trait Key: Copy + Eq + fmt::Debug {
+    /// What no entry has.
+    const NONE: Self;
     /// The key of a place.
     fn of(place: usize) -> Self;
     /// The place.
@@ -23,24 +25,9 @@ macro_rules! keys {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) struct $name(u32);
 
-        impl $name {
-            /// What no entry has.
-            pub(crate) const NONE: $name = $name(u32::MAX);
-
-            /// The key of a number that [`number`](Self::number) has given.
-            #[inline]
-            pub(crate) const fn from_number(number: u32) -> $name {
-                $name(number)
-            }
-
-            /// The number, for what leaves this process's memory: epoll(7), tickets, traces.
-            #[inline]
-            pub(crate) const fn number(self) -> u32 {
-                self.0
-            }
-        }
-
         impl Key for $name {
+            const NONE: $name = $name(u32::MAX);
+
             #[inline]
             fn of(place: usize) -> $name {
                 // A table is bounded by the descriptors of a process, which are fewer.
@@ -61,11 +48,48 @@ macro_rules! keys {
     )+};
 }
 
+/// Gives numbers to keys that leave this process's memory: for epoll(7), tickets, the frames of processes, sessions of HTTP.
+macro_rules! numbered {
+    ($($name:ident)+) => {$(
+        impl $name {
+            /// The key of a number that [`number`](Self::number) has given.
+            #[inline]
+            pub(crate) const fn from_number(number: u32) -> $name {
+                $name(number)
+            }
+
+            /// The number.
+            #[inline]
+            pub(crate) const fn number(self) -> u32 {
+                self.0
+            }
+        }
+    )+};
+}
+
 keys! {
     /// A client's connection, a stream of one, or a request that another thread has sent: an entry of
     /// [`Clients::connections`](crate::clients::Clients).
     ConnKey;
+    /// A connection to a server, or to another thread: an entry of
+    /// [`Upstreams::connections`](crate::upstream::connections::Upstreams).
+    UpstreamKey;
+    /// The channel of an application process: an entry of [`Pools::channels`](crate::handoff::Pools).
+    ChannelKey;
+    /// A relay, through which an application process answers: an entry of [`Pools::relays`](crate::handoff::Pools).
+    RelayKey;
+    /// A link to another worker process that uses a channel of this one: an entry of [`Pools::links`](crate::handoff::Pools).
+    LinkKey;
+    /// An HTTP/2 or HTTP/3 session: an entry of [`Clients::sessions`](crate::clients::Clients).
+    SessionKey;
+    /// A TLS session: an entry of [`Clients::tls_sessions`](crate::clients::Clients).
+    TlsKey;
+    /// A question to a pool about a request that waits, or a copy of a request.
+    QuestionKey;
+    /// A response on its way into the cache.
+    FillKey;
 }
+numbered! { ConnKey UpstreamKey ChannelKey RelayKey LinkKey QuestionKey FillKey }
 
 /// The key of a connection in a test.
 #[cfg(test)]
@@ -73,14 +97,23 @@ pub(crate) const fn conn(place: u32) -> ConnKey {
     ConnKey(place)
 }
 
-/// A connection, and no later one at its place.
+/// An entry of a table, and no later one at its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ConnId {
+pub(crate) struct Id<K> {
     /// The place.
-    pub(crate) key: ConnKey,
-    /// The number of the connection, which no other one of the thread has had for a long time.
+    pub(crate) key: K,
+    /// The number of the entry, which no other one of the thread has had for a long time.
     pub(crate) serial: u32,
 }
+
+/// A client's connection.
+pub(crate) type ConnId = Id<ConnKey>;
+/// A connection to a server, or to another thread.
+pub(crate) type UpstreamId = Id<UpstreamKey>;
+/// A question to a pool.
+pub(crate) type QuestionId = Id<QuestionKey>;
+/// A response on its way into the cache.
+pub(crate) type FillId = Id<FillKey>;
 
 impl ConnId {
     /// The id of a connection in a test.
@@ -108,9 +141,19 @@ impl<K: Key, V> Table<K, V> {
         K::of(self.slab.insert(entry))
     }
 
+    /// The key that the next entry gets.
+    pub(crate) fn vacant_key(&self) -> K {
+        K::of(self.slab.vacant_key())
+    }
+
     /// Removes an entry that is there.
     pub(crate) fn remove(&mut self, key: K) -> V {
         self.slab.remove(key.place())
+    }
+
+    /// Removes an entry, if it is there.
+    pub(crate) fn try_remove(&mut self, key: K) -> Option<V> {
+        self.slab.try_remove(key.place())
     }
 
     /// An entry, if it is there.
@@ -131,6 +174,11 @@ impl<K: Key, V> Table<K, V> {
     /// All entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.slab.iter().map(|(place, entry)| (K::of(place), entry))
+    }
+
+    /// All entries.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut V)> {
+        self.slab.iter_mut().map(|(place, entry)| (K::of(place), entry))
     }
 
     /// How many places there are, with those that are free.
@@ -166,5 +214,20 @@ impl<K: Key, V> Index<K> for Table<K, V> {
 impl<K: Key, V> IndexMut<K> for Table<K, V> {
     fn index_mut(&mut self, key: K) -> &mut V {
         &mut self.slab[key.place()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_has_the_key_that_was_vacant_and_a_key_costs_what_its_number_does() {
+        let mut table: Table<ConnKey, &str> = Table::new();
+        let vacant = table.vacant_key();
+        assert_eq!(table.insert("a"), vacant);
+        assert_eq!((table[vacant], table.get(ConnKey::NONE)), ("a", None));
+        assert_eq!((table.try_remove(vacant), table.try_remove(vacant)), (Some("a"), None));
+        assert_eq!((size_of::<ConnKey>(), size_of::<ConnId>()), (4, 8));
     }
 }

@@ -22,7 +22,7 @@ use super::shared::{Outgoing, Shared};
 use super::token::Token;
 use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
 use crate::connection::wire::Sent;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, UpstreamId};
 use crate::requests::watchers::{EVENT_EVERY, push_data};
 use maitred_files::files::FileServer;
 use maitred_log::thread_logs::ThreadLogs;
@@ -171,8 +171,8 @@ impl Reactor {
         self.buffers.tx.clear();
         match token {
             Token::Connection(connection) if self.is_current(connection) => self.close(connection.key),
-            Token::Channel { key, .. } => self.fail_worker(key as usize, "a bug in maitred"),
-            Token::Upstream { key, serial } => self.lose_upstream(key, serial),
+            Token::Channel { key, .. } => self.fail_worker(key, "a bug in maitred"),
+            Token::Upstream(id) => self.lose_upstream(id),
             _ => {}
         }
     }
@@ -199,12 +199,12 @@ impl Reactor {
                 }
             }
             Token::Listener(which) => self.on_listener(which as usize),
-            Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
+            Token::Channel { key, epoch } => self.on_channel(key, epoch, flags),
             Token::Relay { key, channel } => self.on_relay(key, channel, flags),
-            Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
-            Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
-            Token::Question { key, serial } => self.on_question(key, serial),
-            Token::Fill { key, serial } => self.on_fill(key, serial),
+            Token::Upstream(id) => self.on_upstream(id, flags),
+            Token::Link { key, epoch } => self.on_link(key, epoch, flags),
+            Token::Question(id) => self.on_question(id),
+            Token::Fill(id) => self.on_fill(id),
             Token::Datagrams(which) => self.on_datagrams(which as usize, flags),
             Token::Inbox => self.on_inbox(),
         }
@@ -230,11 +230,11 @@ impl Reactor {
                     }
                 }
                 Todo::Room { pool, channel: key } => {
-                    let channel = self.pools.channels.get(key as usize);
+                    let channel = self.pools.channels.get(key);
                     let epoch = channel.map_or(0, |channel| Token::epoch(channel.id.epoch));
                     self.contained(Token::Channel { key, epoch }, |thread| {
                         thread.serve_queue(usize::from(pool));
-                        thread.settle_process(key as usize);
+                        thread.settle_process(key);
                     });
                 }
             }
@@ -287,7 +287,7 @@ impl Reactor {
             }
             Message::Checked { connection, check, right } => self.on_checked(connection, check, right),
             Message::Filled { connection } => self.on_filled(connection),
-            Message::FillWritten { key, serial, result } => self.on_fill_written(key, serial, result),
+            Message::FillWritten { fill, result } => self.on_fill_written(fill, result),
             Message::Look => self.note_under_way(),
             Message::Encoded(encoding) => self.files.note_encoded(Some(&encoding)),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
@@ -320,9 +320,10 @@ impl Reactor {
         self.wheel.expire(now, &mut fired);
         for index in fired {
             // What happened to an earlier one may have given this one another deadline, or ended it.
-            if self.connections.contains(index) && !self.wheel.is_armed(index) {
-                let token = Token::Connection(self.id(index));
-                self.guarded(token, |thread| thread.on_deadline(index));
+            if let Some(connection) = self.id_of(index)
+                && !self.wheel.is_armed(index)
+            {
+                self.guarded(Token::Connection(connection), |thread| thread.on_deadline(index));
             }
         }
     }
@@ -382,7 +383,7 @@ impl Reactor {
     pub(super) fn read_ready_channels(&mut self) {
         use epoll::EventFlags as F;
         for (key, epoch) in std::mem::take(&mut self.ready_channels) {
-            let token = Token::Channel { key: key as u32, epoch };
+            let token = Token::Channel { key, epoch };
             self.guarded(token, |thread| thread.on_channel(key, epoch, F::IN | F::RDHUP));
         }
     }
@@ -390,38 +391,32 @@ impl Reactor {
     /// Once per turn: sends what the turn has put into frames.
     pub(super) fn flush_sessions(&mut self) {
         while let Some(key) = self.unsent_sessions.pop() {
-            let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
+            let Some(http2) = self.sessions.get_mut(key) else { continue };
             http2.dirty = false;
             let index = http2.index;
-            if !self.connections.contains(index) {
-                continue;
-            }
-            self.guarded(Token::Connection(self.id(index)), |thread| {
-                match thread.flush_session(index, key) {
-                    Sent::Broken => thread.close(index),
-                    sent => thread.settle_session(index, key, sent),
-                }
+            let Some(connection) = self.id_of(index) else { continue };
+            self.guarded(Token::Connection(connection), |thread| match thread.flush_session(index, key) {
+                Sent::Broken => thread.close(index),
+                sent => thread.settle_session(index, key, sent),
             });
         }
     }
 
     /// Once per turn: sends what the turn has put into frames for servers. What a connection has left over is for the next turn.
     fn flush_http2_upstreams(&mut self) {
-        for (key, serial) in std::mem::take(&mut self.upstreams.unsent_http2) {
-            let Some(http2) =
-                self.upstreams.current(key, serial).and_then(|found| found.http2.as_deref_mut())
-            else {
+        for id in std::mem::take(&mut self.upstreams.unsent_http2) {
+            let Some(http2) = self.upstreams.current(id).and_then(|found| found.http2.as_deref_mut()) else {
                 continue;
             };
             http2.dirty = false;
-            self.guarded(Token::Upstream { key, serial }, |thread| thread.flush_http2(key));
+            self.guarded(Token::Upstream(id), |thread| thread.flush_http2(id.key));
         }
     }
 
     /// Continues to read links that had more than one turn takes.
     pub(super) fn read_ready_links(&mut self) {
         for (key, epoch) in std::mem::take(&mut self.ready_links) {
-            let token = Token::Link { key: key as u32, epoch };
+            let token = Token::Link { key, epoch };
             self.guarded(token, |thread| thread.on_link(key, epoch, epoll::EventFlags::IN));
         }
     }
@@ -435,9 +430,9 @@ impl Reactor {
         let stale = self.upstreams.stale(&reused);
         for ((key, index), stale) in reused.into_iter().zip(stale) {
             let Some(connection) = self.upstreams.get(key) else { continue };
-            let serial = connection.serial;
+            let id = UpstreamId { key, serial: connection.serial };
             let stale = std::mem::take(&mut connection.untried) && (stale || connection.hung_up);
-            self.guarded(Token::Upstream { key, serial }, |thread| match stale {
+            self.guarded(Token::Upstream(id), |thread| match stale {
                 true => thread.replace_upstream(index),
                 false => thread.pass_request(index),
             });

@@ -1,6 +1,9 @@
 //! What an event of epoll is about.
 
-use crate::keys::{ConnId, ConnKey};
+use crate::keys::{
+    ChannelKey, ConnId, ConnKey, FillId, FillKey, Id, LinkKey, QuestionId, QuestionKey, RelayKey, UpstreamId,
+    UpstreamKey,
+};
 use rustix::event::epoll;
 
 /// What an event is about: eight bits of kind, 24 of serial, 32 of index.
@@ -9,12 +12,12 @@ pub(super) enum Token {
     Connection(ConnId),
     Listener(u32),
     Datagrams(u32),
-    Channel { key: u32, epoch: u32 },
-    Relay { key: u32, channel: u32 },
-    Upstream { key: u32, serial: u32 },
-    Link { key: u32, epoch: u32 },
-    Question { key: u32, serial: u32 },
-    Fill { key: u32, serial: u32 },
+    Channel { key: ChannelKey, epoch: u32 },
+    Relay { key: RelayKey, channel: u32 },
+    Upstream(UpstreamId),
+    Link { key: LinkKey, epoch: u32 },
+    Question(QuestionId),
+    Fill(FillId),
     Inbox,
 }
 
@@ -25,13 +28,13 @@ impl Token {
         let (kind, serial, index) = match self {
             Token::Connection(ConnId { key, serial }) => (0u64, serial & SERIAL_MASK, key.number()),
             Token::Listener(index) => (1, 0, index),
-            Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key),
+            Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key.number()),
             Token::Inbox => (3, 0, 0),
-            Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key),
-            Token::Upstream { key, serial } => (5, serial & SERIAL_MASK, key),
-            Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key),
-            Token::Question { key, serial } => (7, serial & SERIAL_MASK, key),
-            Token::Fill { key, serial } => (8, serial & SERIAL_MASK, key),
+            Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key.number()),
+            Token::Upstream(Id { key, serial }) => (5, serial & SERIAL_MASK, key.number()),
+            Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key.number()),
+            Token::Question(Id { key, serial }) => (7, serial & SERIAL_MASK, key.number()),
+            Token::Fill(Id { key, serial }) => (8, serial & SERIAL_MASK, key.number()),
             Token::Datagrams(index) => (9, 0, index),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
@@ -43,12 +46,12 @@ impl Token {
         match bits >> 56 {
             0 => Token::Connection(ConnId { key: ConnKey::from_number(index), serial }),
             1 => Token::Listener(index),
-            2 => Token::Channel { key: index, epoch: serial },
-            4 => Token::Relay { key: index, channel: serial },
-            5 => Token::Upstream { key: index, serial },
-            6 => Token::Link { key: index, epoch: serial },
-            7 => Token::Question { key: index, serial },
-            8 => Token::Fill { key: index, serial },
+            2 => Token::Channel { key: ChannelKey::from_number(index), epoch: serial },
+            4 => Token::Relay { key: RelayKey::from_number(index), channel: serial },
+            5 => Token::Upstream(Id { key: UpstreamKey::from_number(index), serial }),
+            6 => Token::Link { key: LinkKey::from_number(index), epoch: serial },
+            7 => Token::Question(Id { key: QuestionKey::from_number(index), serial }),
+            8 => Token::Fill(Id { key: FillKey::from_number(index), serial }),
             9 => Token::Datagrams(index),
             _ => Token::Inbox,
         }
@@ -70,12 +73,12 @@ mod tests {
             Token::Connection(ConnId::of(0, 0)),
             Token::Connection(ConnId::of(u32::MAX, SERIAL_MASK)),
             Token::Listener(3),
-            Token::Channel { key: 9, epoch: 77 },
-            Token::Relay { key: 5, channel: 1 },
-            Token::Upstream { key: 6, serial: 2 },
-            Token::Link { key: 8, epoch: 5 },
-            Token::Question { key: 7, serial: 4 },
-            Token::Fill { key: 9, serial: 6 },
+            Token::Channel { key: ChannelKey::from_number(9), epoch: 77 },
+            Token::Relay { key: RelayKey::from_number(5), channel: 1 },
+            Token::Upstream(Id { key: UpstreamKey::from_number(6), serial: 2 }),
+            Token::Link { key: LinkKey::from_number(8), epoch: 5 },
+            Token::Question(Id { key: QuestionKey::from_number(7), serial: 4 }),
+            Token::Fill(Id { key: FillKey::from_number(9), serial: 6 }),
             Token::Datagrams(4),
             Token::Inbox,
         ] {
@@ -88,12 +91,17 @@ mod tests {
         #[test]
         fn any_number_packs_without_touching_its_neighbours(index: u32, serial: u32) {
             let cut = serial & SERIAL_MASK;
+            let (channel, link) = (ChannelKey::from_number(index), LinkKey::from_number(index));
+            let relay = |channel| {
+                Token::Relay { key: RelayKey::from_number(index), channel }
+            };
+            let upstream = |serial| Id { key: UpstreamKey::from_number(index), serial };
             let both = [
                 (Token::Connection(ConnId::of(index, serial)), Token::Connection(ConnId::of(index, cut))),
-                (Token::Channel { key: index, epoch: serial }, Token::Channel { key: index, epoch: cut }),
-                (Token::Relay { key: index, channel: serial }, Token::Relay { key: index, channel: cut }),
-                (Token::Upstream { key: index, serial }, Token::Upstream { key: index, serial: cut }),
-                (Token::Link { key: index, epoch: serial }, Token::Link { key: index, epoch: cut }),
+                (Token::Channel { key: channel, epoch: serial }, Token::Channel { key: channel, epoch: cut }),
+                (relay(serial), relay(cut)),
+                (Token::Upstream(upstream(serial)), Token::Upstream(upstream(cut))),
+                (Token::Link { key: link, epoch: serial }, Token::Link { key: link, epoch: cut }),
                 (Token::Listener(index), Token::Listener(index)),
             ];
             for (token, expected) in both {

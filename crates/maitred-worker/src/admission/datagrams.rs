@@ -174,7 +174,7 @@ impl Admission {
         match event {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 let Some(key) = found.session(handle) else { return };
-                let quic = self.sessions.get_mut(key as usize).and_then(|http3| http3.quic.as_deref_mut());
+                let quic = self.sessions.get_mut(key).and_then(|http3| http3.quic.as_deref_mut());
                 if let Some(quic) = quic {
                     quic.take(arrived, event, now);
                     self.touch_session(key);

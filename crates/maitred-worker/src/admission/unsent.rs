@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::Admission;
 use crate::connection::table::Phase;
+use crate::keys::SessionKey;
 use crate::upstream::Source;
 use maitred_base::overload::{Level, Levels, Share};
 
@@ -79,9 +80,9 @@ impl Admission {
         self.load.write_timeout = levels.write_timeout(limits.write_timeout);
         let streams_max = levels.streams_max(limits.streams_per_connection_max);
         if streams_max != before.streams_max(limits.streams_per_connection_max) {
-            let keys: Vec<u32> = self.sessions.iter().map(|(key, _)| key as u32).collect();
+            let keys: Vec<SessionKey> = self.sessions.iter().map(|(key, _)| key).collect();
             for key in keys {
-                self.sessions[key as usize].session.limit_streams(streams_max);
+                self.sessions[key].session.limit_streams(streams_max);
                 self.touch_session(key);
             }
         }
@@ -96,7 +97,7 @@ impl Admission {
     /// Descriptors have become short: those that no request needs at the moment are closed.
     fn give_back_idle(&mut self) {
         self.close_idle_upstreams();
-        for (_, channel) in &mut self.pools.channels {
+        for (_, channel) in self.pools.channels.iter_mut() {
             channel.idle_relays.give_up();
         }
         if !self.pools.relays.is_empty() {

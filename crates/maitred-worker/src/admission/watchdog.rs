@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use rustix::event::epoll;
 
 use super::Admission;
+use crate::keys::ChannelKey;
 use crate::token::Token;
 
 /// Events of a slow turn that the log names.
@@ -33,7 +34,7 @@ impl Admission {
 
     /// What an event was about, if that is still there.
     fn name_of(&self, token: Token) -> String {
-        let process = |key: u32| match self.pools.channels.get(key as usize) {
+        let process = |key: ChannelKey| match self.pools.channels.get(key) {
             Some(channel) => {
                 format!("application process {}/{}", self.shared.pool_name(channel.id.pool), channel.id.slot)
             }
@@ -51,17 +52,17 @@ impl Admission {
             Token::Listener(which) => format!("listener {which}"),
             Token::Datagrams(which) => format!("datagram socket {which}"),
             Token::Channel { key, .. } => format!("channel of {}", process(key)),
-            Token::Link { key, .. } => match self.pools.links.get(key as usize) {
-                Some(link) => format!("link to another user of {}", process(link.channel as u32)),
+            Token::Link { key, .. } => match self.pools.links.get(key) {
+                Some(link) => format!("link to another user of {}", process(link.channel)),
                 None => "a link that is gone".to_owned(),
             },
-            Token::Relay { key, .. } => match self.pools.relays.get(key as usize) {
+            Token::Relay { key, .. } => match self.pools.relays.get(key) {
                 Some(relay) => format!("relay of {}", process(relay.channel)),
                 None => "a relay that is gone".to_owned(),
             },
-            Token::Upstream { .. } => "connection to a server".to_owned(),
-            Token::Fill { .. } => "fill of the cache".to_owned(),
-            Token::Question { .. } => "question of `forward_auth`".to_owned(),
+            Token::Upstream(_) => "connection to a server".to_owned(),
+            Token::Fill(_) => "fill of the cache".to_owned(),
+            Token::Question(_) => "question of `forward_auth`".to_owned(),
             Token::Inbox => "messages of other threads".to_owned(),
         }
     }

@@ -338,7 +338,7 @@ impl Clients {
         let stream = match wire {
             Wire::Stream { session, stream } => {
                 self.touch_session(session);
-                let found = self.sessions.get_mut(session as usize);
+                let found = self.sessions.get_mut(session);
                 found.map(|http2| (&mut http2.session, StreamKey(stream)))
             }
             Wire::Clear | Wire::Tls { .. } | Wire::Quic => None,

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::keys::{Key, SessionKey};
 use maitred_http::h3::Code;
 use quinn_proto::{ConnectionHandle, Endpoint, EndpointEvent, ServerConfig};
 use quinn_udp::{UdpSockRef, UdpSocketState};
@@ -34,7 +35,7 @@ const ANSWERS_MAX: usize = 64;
 const CLOSE_PACE: Duration = Duration::from_secs(1);
 
 /// No session: the connection has gone.
-const NO_SESSION: u32 = u32::MAX;
+const NO_SESSION: SessionKey = SessionKey::NONE;
 
 /// One UDP socket, and the QUIC endpoint behind it.
 pub(crate) struct DatagramSocket {
@@ -52,11 +53,11 @@ pub(crate) struct DatagramSocket {
     /// Whether this process reads the socket.
     pub(crate) reading: bool,
     /// Keys of sessions, by the endpoint's names of connections.
-    sessions: Vec<u32>,
+    sessions: Vec<SessionKey>,
     /// What the socket had no room for.
     blocked: VecDeque<Datagram>,
     /// Sessions that have more to send when it has.
-    waiting: Vec<u32>,
+    waiting: Vec<SessionKey>,
 }
 
 /// Datagrams to one client, of one size but for the last.
@@ -88,11 +89,11 @@ impl DatagramSocket {
     }
 
     /// The session of a connection, if there is one.
-    pub(crate) fn session(&self, handle: ConnectionHandle) -> Option<u32> {
+    pub(crate) fn session(&self, handle: ConnectionHandle) -> Option<SessionKey> {
         self.sessions.get(handle.0).copied().filter(|session| *session != NO_SESSION)
     }
 
-    pub(crate) fn set_session(&mut self, handle: ConnectionHandle, session: Option<u32>) {
+    pub(crate) fn set_session(&mut self, handle: ConnectionHandle, session: Option<SessionKey>) {
         if self.sessions.len() <= handle.0 {
             self.sessions.resize(handle.0 + 1, NO_SESSION);
         }
@@ -149,7 +150,7 @@ impl Clients {
     }
 
     /// Notes room in a datagram socket. Gives back the sessions that waited for it.
-    pub(crate) fn on_datagram_room(&mut self, which: usize) -> Vec<u32> {
+    pub(crate) fn on_datagram_room(&mut self, which: usize) -> Vec<SessionKey> {
         let Some(found) = self.datagrams.get_mut(which) else { return Vec::new() };
         while let Some(next) = found.blocked.front() {
             if !found.send(&next.transmit, &next.bytes) {
@@ -163,10 +164,9 @@ impl Clients {
     }
 
     /// Sends what a connection has. Gives back whether that is all for now.
-    pub(crate) fn transmit(&mut self, key: u32) -> bool {
+    pub(crate) fn transmit(&mut self, key: SessionKey) -> bool {
         let now = self.clock.now;
-        let Some(quic) = self.sessions.get_mut(key as usize).and_then(|found| found.quic.as_deref_mut())
-        else {
+        let Some(quic) = self.sessions.get_mut(key).and_then(|found| found.quic.as_deref_mut()) else {
             return true;
         };
         let which = quic.socket;
@@ -200,9 +200,8 @@ impl Clients {
     }
 
     /// Passes on what a connection and its endpoint have to tell each other.
-    pub(crate) fn settle_endpoint(&mut self, key: u32) {
-        let Some(quic) = self.sessions.get_mut(key as usize).and_then(|found| found.quic.as_deref_mut())
-        else {
+    pub(crate) fn settle_endpoint(&mut self, key: SessionKey) {
+        let Some(quic) = self.sessions.get_mut(key).and_then(|found| found.quic.as_deref_mut()) else {
             return;
         };
         let Some(found) = self.datagrams.get_mut(quic.socket) else { return };

@@ -12,13 +12,13 @@ use crate::connection::hello::{Failed, Hello, WaitingHello};
 use crate::connection::table::Phase;
 use crate::connection::tls::CIPHERTEXT_BYTES;
 use crate::connection::wire::{Received, Wire};
-use crate::keys::{ConnId, ConnKey};
+use crate::keys::{ConnId, ConnKey, TlsKey};
 use crate::shared::Outgoing;
 use maitred_control::FromWorker;
 
 impl Clients {
     /// The next bytes of a client whose first message is not complete yet.
-    pub(crate) fn receive_hello(&mut self, index: ConnKey, session: u32, rx: &mut Vec<u8>) -> Received {
+    pub(crate) fn receive_hello(&mut self, index: ConnKey, session: TlsKey, rx: &mut Vec<u8>) -> Received {
         let connection = &self.connections[index];
         let Some(socket) = &connection.socket else { return Received::Broken };
         let (received, more) = match recv(socket, &mut self.buffers.ciphertext[..], RecvFlags::empty()) {
@@ -35,12 +35,12 @@ impl Clients {
     pub(crate) fn take_hello(
         &mut self,
         index: ConnKey,
-        session: u32,
+        session: TlsKey,
         bytes: &[u8],
         more: bool,
         rx: &mut Vec<u8>,
     ) -> Received {
-        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return Received::Broken };
+        let Some(secure) = self.tls_sessions.get_mut(session) else { return Received::Broken };
         if secure.begins_in_plain(bytes) {
             rx.extend_from_slice(bytes);
             return self.go_on_in_plain(index, session, more);
@@ -76,8 +76,8 @@ impl Clients {
         }
     }
 
-    fn park_handshake(&mut self, index: ConnKey, session: u32, waits: WaitingHello) {
-        if let Some(secure) = self.tls_sessions.get_mut(session as usize) {
+    fn park_handshake(&mut self, index: ConnKey, session: TlsKey, waits: WaitingHello) {
+        if let Some(secure) = self.tls_sessions.get_mut(session) {
             secure.hello = Some(Hello::Waits(Box::new(waits)));
         }
         let connection = self.id(index);
@@ -120,7 +120,7 @@ impl Clients {
 
     fn waiting_hello(&self, index: ConnKey) -> Option<&WaitingHello> {
         let Wire::Tls { session } = self.connections.get(index)?.wire else { return None };
-        match self.tls_sessions.get(session as usize)?.hello.as_ref()? {
+        match self.tls_sessions.get(session)?.hello.as_ref()? {
             Hello::Waits(waits) => Some(waits),
             Hello::Reading(_) => None,
         }
@@ -129,7 +129,7 @@ impl Clients {
     /// Goes on with a handshake that has waited, with the certificates that are there now; without one, it fails.
     pub(crate) fn resume_session(&mut self, index: ConnKey, rx: &mut Vec<u8>) -> Received {
         let Wire::Tls { session } = self.connections[index].wire else { return Received::Broken };
-        let hello = self.tls_sessions.get_mut(session as usize).and_then(|secure| secure.hello.take());
+        let hello = self.tls_sessions.get_mut(session).and_then(|secure| secure.hello.take());
         let Some(Hello::Waits(waits)) = hello else { return Received::Broken };
         let WaitingHello { accepted, rest, permit } = *waits;
         drop(permit);
@@ -140,14 +140,14 @@ impl Clients {
     fn begin_session(
         &mut self,
         index: ConnKey,
-        session: u32,
+        session: TlsKey,
         (accepted, rest): (Accepted, &[u8]),
         more: bool,
         rx: &mut Vec<u8>,
     ) -> Received {
         let listen = usize::from(self.connections[index].listen);
         let Some(config) = self.shared.tls.config(listen) else { return Received::Broken };
-        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return Received::Broken };
+        let Some(secure) = self.tls_sessions.get_mut(session) else { return Received::Broken };
         if let Err((error, mut alert)) = secure.begin(|| accepted.into_connection(config)) {
             let mut bytes = Vec::new();
             let _ = alert.write_all(&mut bytes);

@@ -14,7 +14,7 @@ use crate::connection::rates::head_deadline;
 use crate::connection::stream::NO_CONNECTION;
 use crate::connection::wire::{Sent, Then, Wire};
 use crate::connection::{Connection, State};
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, SessionKey};
 
 /// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
@@ -26,26 +26,26 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 impl Clients {
     /// The connection uses HTTP/2 from here on. The client's preface may have come, or be on its way.
-    pub(crate) fn begin_http2(&mut self, index: ConnKey) -> u32 {
+    pub(crate) fn begin_http2(&mut self, index: ConnKey) -> SessionKey {
         let session = Session::Http2(h2::Session::new(&self.http2, self.clock.now));
         let http2 = Multiplexed::new(session, index, self.shared.unsent.begin());
-        let key = self.sessions.insert(Box::new(http2)) as u32;
+        let key = self.sessions.insert(Box::new(http2));
         self.enter(index, State::Multiplexed { session: key });
         let streams_max = self.streams_max();
-        self.sessions[key as usize].session.limit_streams(streams_max);
+        self.sessions[key].session.limit_streams(streams_max);
         self.row.http2_connections.add(1);
         self.touch_session(key);
         key
     }
 
     /// A QUIC connection was accepted: it is one of HTTP/3, by the only protocol that is offered.
-    pub(crate) fn begin_http3(&mut self, index: ConnKey, quic: Quic) -> u32 {
+    pub(crate) fn begin_http3(&mut self, index: ConnKey, quic: Quic) -> SessionKey {
         let session = Session::begin_http3(&self.http3, self.clock.now);
         let mut http3 = Multiplexed::new(session, index, self.shared.unsent.begin());
         http3.session.limit_streams(self.streams_max());
         let (socket, handle) = (quic.socket, quic.handle);
         http3.quic = Some(Box::new(quic));
-        let key = self.sessions.insert(Box::new(http3)) as u32;
+        let key = self.sessions.insert(Box::new(http3));
         if let Some(found) = self.datagrams.get_mut(socket) {
             found.set_session(handle, Some(key));
         }
@@ -56,13 +56,13 @@ impl Clients {
     }
 
     /// Whether new streams of the client are refused.
-    pub(crate) fn refuses(&self, key: u32) -> bool {
-        self.sessions.get(key as usize).is_some_and(|http2| http2.left)
+    pub(crate) fn refuses(&self, key: SessionKey) -> bool {
+        self.sessions.get(key).is_some_and(|http2| http2.left)
     }
 
     /// Has a session looked at when the turn ends, once.
-    pub(crate) fn touch_session(&mut self, key: u32) {
-        if let Some(http2) = self.sessions.get_mut(key as usize)
+    pub(crate) fn touch_session(&mut self, key: SessionKey) {
+        if let Some(http2) = self.sessions.get_mut(key)
             && !std::mem::replace(&mut http2.dirty, true)
         {
             self.unsent_sessions.push(key);
@@ -70,14 +70,14 @@ impl Clients {
     }
 
     /// Whether so much waits to be sent that nothing more is read.
-    pub(crate) fn is_backed_up(&self, key: u32) -> bool {
-        self.sessions.get(key as usize).is_some_and(|http2| http2.session.is_full())
+    pub(crate) fn is_backed_up(&self, key: SessionKey) -> bool {
+        self.sessions.get(key).is_some_and(|http2| http2.session.is_full())
     }
 
     /// Notes since when a part of something is there: bytes of whole frames that were taken, and those that were not.
-    pub(crate) fn note_half(&mut self, key: u32, taken: usize, left: usize) {
+    pub(crate) fn note_half(&mut self, key: SessionKey, taken: usize, left: usize) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         let block = http2.session.half_head().map(Half::Block);
         let half = block.or((left > 0).then_some(Half::Frame));
         // A block may continue over many frames, but a frame after others is a new one.
@@ -99,9 +99,9 @@ impl Clients {
     }
 
     /// An HTTP/2 or HTTP/3 connection goes away, and its streams with it.
-    pub(crate) fn end_session(&mut self, session: Option<u32>) {
+    pub(crate) fn end_session(&mut self, session: Option<SessionKey>) {
         let Some(session) = session else { return };
-        let Some(http2) = self.sessions.try_remove(session as usize) else { return };
+        let Some(http2) = self.sessions.try_remove(session) else { return };
         let mut http2 = http2;
         let fatal = http2.session.http3().and_then(|session| session.fatal());
         let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NO_CONNECTION);
@@ -115,8 +115,8 @@ impl Clients {
         }
     }
 
-    pub(crate) fn send_frames(&mut self, index: ConnKey, key: u32, left: &mut usize) -> Sent {
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+    pub(crate) fn send_frames(&mut self, index: ConnKey, key: SessionKey, left: &mut usize) -> Sent {
+        let Some(http2) = self.sessions.get_mut(key) else { return Sent::Broken };
         let Some(session) = http2.session.http2() else { return Sent::Broken };
         let mut out = std::mem::take(session.out());
         let mut at = http2.sent;
@@ -129,7 +129,7 @@ impl Clients {
                 Err(_) => return Sent::Broken,
             }
         }
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+        let Some(http2) = self.sessions.get_mut(key) else { return Sent::Broken };
         let sent = at - http2.sent;
         *left = left.saturating_sub(sent);
         let rest = out.len() - at;
@@ -157,9 +157,9 @@ impl Clients {
 
     /// Sends GOAWAY, so that the client opens a new connection for its next requests. Called again after a while, it refuses new
     /// streams.
-    pub(crate) fn leave(&mut self, key: u32) {
+    pub(crate) fn leave(&mut self, key: SessionKey) {
         let now = self.clock.now;
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         let waits = |at| now.saturating_duration_since(at) < LEAVE_AFTER;
         if http2.left_at.is_some_and(waits) || http2.left {
             return;

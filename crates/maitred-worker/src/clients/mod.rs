@@ -62,7 +62,6 @@ use maitred_http::fields::FieldLines;
 use maitred_http::h2::Settings;
 use maitred_http::h3;
 use maitred_http::request::{HeadLimits, RequestHead};
-use slab::Slab;
 
 use super::base::Base;
 use super::connection::Exchange;
@@ -75,7 +74,7 @@ use crate::connection::multiplexed::Multiplexed;
 use crate::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
 use crate::connection::wire::FILE_PIECE_BYTES;
 use crate::entry::Entry;
-use crate::keys::{ConnId, ConnKey, Table};
+use crate::keys::{ConnId, ConnKey, SessionKey, Table, TlsKey};
 use crate::modules::Answer;
 use crate::modules::altering::HeadFilter;
 use maitred_base::overload::Overload;
@@ -109,15 +108,15 @@ pub(crate) struct Clients {
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
     pub(crate) spare: Vec<Box<Exchange>>,
     /// TLS sessions.
-    pub(crate) tls_sessions: Slab<Box<TlsSession>>,
+    pub(crate) tls_sessions: Table<TlsKey, Box<TlsSession>>,
     /// Connections whose handshakes wait for a certificate.
     pub(crate) handshakes: Vec<ConnId>,
     /// HTTP/2 and HTTP/3 sessions.
-    pub(crate) sessions: Slab<Box<Multiplexed>>,
+    pub(crate) sessions: Table<SessionKey, Box<Multiplexed>>,
     /// UDP sockets, and the endpoints of QUIC behind them.
     pub(crate) datagrams: Vec<DatagramSocket>,
     /// Sessions with something to do at the end of the turn.
-    pub(crate) unsent_sessions: Vec<u32>,
+    pub(crate) unsent_sessions: Vec<SessionKey>,
     /// The settings for HTTP/2 clients.
     pub(crate) http2: Settings,
     /// The settings for HTTP/3 clients.
@@ -194,9 +193,9 @@ impl Clients {
             admins: 0,
             serial: 0,
             spare: Vec::new(),
-            tls_sessions: Slab::new(),
+            tls_sessions: Table::new(),
             handshakes: Vec::new(),
-            sessions: Slab::new(),
+            sessions: Table::new(),
             datagrams: Vec::new(),
             unsent_sessions: Vec::new(),
             http2: crate::connection::multiplexed::settings(limits),

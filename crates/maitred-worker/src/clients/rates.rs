@@ -54,7 +54,7 @@ impl Clients {
             State::HandedOff { .. } => return socket().filter(|found| found.unsent).map(Seen::by_socket),
             State::Linger => delivery::is_under_way(connection.socket.as_ref()?.as_fd()),
             State::Multiplexed { session } => {
-                let (held_by, framed) = self.sessions.get(session as usize)?.held()?;
+                let (held_by, framed) = self.sessions.get(session)?.held()?;
                 return Some(Seen { held_by, socket: socket()?, framed });
             }
             _ => false,
@@ -64,7 +64,7 @@ impl Clients {
         }
         match connection.wire {
             Wire::Stream { session, stream } => {
-                let framed = self.sessions.get(session as usize)?.held_stream(stream)?;
+                let framed = self.sessions.get(session)?.held_stream(stream)?;
                 Some(Seen { held_by: HeldBy::Window, socket: Progress::default(), framed })
             }
             Wire::Clear | Wire::Tls { .. } => socket().map(Seen::by_socket),

@@ -19,9 +19,7 @@ impl Clients {
         };
         let until = match connection.state {
             State::Idle if connection.is_idle() => self.wheel.deadline(index)?,
-            State::Multiplexed { session } => {
-                self.wheel.millis(self.sessions.get(session as usize)?.idle_until()?)
-            }
+            State::Multiplexed { session } => self.wheel.millis(self.sessions.get(session)?.idle_until()?),
             _ => return None,
         };
         Some(until - timeout.as_millis() as i64)

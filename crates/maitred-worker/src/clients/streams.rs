@@ -12,7 +12,7 @@ use super::Clients;
 use crate::connection::Exchange;
 use crate::connection::stream::FREE;
 use crate::connection::wire::{Received, Then, Wire};
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, SessionKey};
 use maitred_files::ServedFile;
 
 impl Clients {
@@ -22,15 +22,15 @@ impl Clients {
         let Wire::Stream { session, stream } = connection.wire else { return false };
         let told =
             connection.exchange.as_deref().is_some_and(|exchange| exchange.body.incoming.ends_when_told());
-        let streams = self.sessions.get(session as usize).map(|http2| &http2.streams);
+        let streams = self.sessions.get(session).map(|http2| &http2.streams);
         told && streams
             .and_then(|streams| streams.get(StreamKey(stream).slot()))
             .is_some_and(|found| found.heard)
     }
 
     /// Lets the client send more, once what it has sent was acted on.
-    pub(crate) fn credit(&mut self, key: u32, stream: u32) {
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+    pub(crate) fn credit(&mut self, key: SessionKey, stream: u32) {
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         let Some(found) = http2.streams.get_mut(StreamKey(stream).slot()) else { return };
         let waits = |exchange: &Exchange| !exchange.input.is_empty();
         let connection = self.connections.get(found.index);
@@ -58,12 +58,12 @@ impl Clients {
     pub(crate) fn receive_stream(
         &mut self,
         index: ConnKey,
-        session: u32,
+        session: SessionKey,
         stream: u32,
         rx: &mut Vec<u8>,
     ) -> Received {
         let tunnels = self.is_tunnel(index);
-        let found = self.sessions.get_mut(session as usize).and_then(|found| found.stream(stream));
+        let found = self.sessions.get_mut(session).and_then(|found| found.stream(stream));
         let ended = found.is_none_or(|found| found.heard) && tunnels;
         let connection = &mut self.connections[index];
         let before = rx.len();
@@ -84,13 +84,13 @@ impl Clients {
     /// Puts a part of a response's content into frames, as far as there is room.
     pub(crate) fn send_stream(
         &mut self,
-        key: u32,
+        key: SessionKey,
         stream: u32,
         bytes: &[u8],
         then: Then,
     ) -> Result<usize, Errno> {
         self.touch_session(key);
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let Some(http2) = self.sessions.get_mut(key) else { return Err(Errno::CONNRESET) };
         let stream_key = StreamKey(stream);
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
@@ -106,7 +106,7 @@ impl Clients {
     /// The same with a piece of a file, which is read straight into the frame.
     pub(crate) fn send_stream_file(
         &mut self,
-        key: u32,
+        key: SessionKey,
         stream: u32,
         file: &Rc<ServedFile>,
         offset: &mut u64,
@@ -114,7 +114,7 @@ impl Clients {
         then: Then,
     ) -> Result<u64, Errno> {
         self.touch_session(key);
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let Some(http2) = self.sessions.get_mut(key) else { return Err(Errno::CONNRESET) };
         let stream_key = StreamKey(stream);
         let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut taken = 0;
@@ -143,8 +143,8 @@ impl Clients {
     }
 
     /// Nothing more will be sent on a stream.
-    pub(crate) fn end_sending(&mut self, session: u32, stream: u32) {
-        if let Some(http2) = self.sessions.get_mut(session as usize) {
+    pub(crate) fn end_sending(&mut self, session: SessionKey, stream: u32) {
+        if let Some(http2) = self.sessions.get_mut(session) {
             http2.session.end(StreamKey(stream));
             self.touch_session(session);
         }
@@ -153,7 +153,7 @@ impl Clients {
     /// The connection of a stream has gone.
     pub(crate) fn release_stream(&mut self, wire: Wire) {
         let Wire::Stream { session: key, stream } = wire else { return };
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         if let Some(found) = http2.stream(stream) {
             *found = FREE;
         }

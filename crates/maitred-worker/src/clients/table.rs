@@ -16,8 +16,8 @@ use crate::upstream::Attempt;
 impl Clients {
     /// Has something follow on a connection once the present step has returned.
     pub(crate) fn follow_up(&mut self, index: ConnKey, next: Next) {
-        if let Some(connection) = self.connections.get(index) {
-            self.base.agenda.connection(ConnId { key: index, serial: connection.serial }, next);
+        if let Some(connection) = self.id_of(index) {
+            self.base.agenda.connection(connection, next);
         }
     }
 
@@ -30,7 +30,13 @@ impl Clients {
         }
     }
 
-    /// The id of the connection at `index`.
+    /// The id of the connection at `index`, if there is one.
+    pub(crate) fn id_of(&self, index: ConnKey) -> Option<ConnId> {
+        let connection = self.connections.get(index)?;
+        Some(ConnId { key: index, serial: connection.serial })
+    }
+
+    /// The same of one that is there.
     pub(crate) fn id(&self, index: ConnKey) -> ConnId {
         ConnId { key: index, serial: self.connections[index].serial }
     }
@@ -82,9 +88,8 @@ impl Clients {
         was
     }
 
-    /// An upstream has the request now; `key` is its key in the table of its kind.
-    pub(crate) fn enter_upstream(&mut self, index: ConnKey, key: u32, mut attempt: Box<Attempt>) {
-        attempt.key = key;
+    /// An upstream has the request now.
+    pub(crate) fn enter_upstream(&mut self, index: ConnKey, attempt: Box<Attempt>) {
         self.enter(index, State::Upstream(attempt));
     }
 

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::Clients;
 use super::tls_session::flush;
 use crate::connection::tls::{Record, Sender, TlsSession};
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, TlsKey};
 use maitred_tls::ktls::transmit::RECORDS_MAX;
 
 /// Bytes of a file that are worth giving keys to the kernel: two system calls for each connection. Not measured on real hardware.
@@ -39,9 +39,9 @@ impl Clients {
     ///
     /// # Errors
     /// As sending: what was encrypted before has to leave first.
-    pub(crate) fn send_by_kernel(&mut self, index: ConnKey, session: u32) -> Result<bool, Errno> {
+    pub(crate) fn send_by_kernel(&mut self, index: ConnKey, session: TlsKey) -> Result<bool, Errno> {
         let connection = self.connections.get(index).ok_or(Errno::CONNRESET)?;
-        let secure = self.tls_sessions.get_mut(session as usize).ok_or(Errno::CONNRESET)?;
+        let secure = self.tls_sessions.get_mut(session).ok_or(Errno::CONNRESET)?;
         let socket = connection.socket.as_ref().ok_or(Errno::CONNRESET)?.as_fd();
         let ready = match secure.sender {
             Sender::Session => return Ok(false),

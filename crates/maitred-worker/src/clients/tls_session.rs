@@ -18,7 +18,7 @@ use crate::connection::table::Phase;
 use crate::connection::tls::{CIPHERTEXT_BYTES, Sender, TlsLookup, TlsSession};
 use crate::connection::wire::{Received, Then, Wire};
 use crate::kernel_writer::KernelWriter;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, TlsKey};
 use crate::socket_writer::SocketWriter;
 use maitred_tls::client::Identity;
 use maitred_tls::resolver::ACME_TLS;
@@ -63,7 +63,7 @@ impl Clients {
         let hello = looked_at.then(|| Hello::Reading(Box::default()));
         let noted = shared.tls.by_kernel(usize::from(connection.listen));
         let secure = TlsSession::new(tls, hello, noted);
-        let session = self.tls_sessions.insert(Box::new(secure)) as u32;
+        let session = self.tls_sessions.insert(Box::new(secure));
         connection.wire = Wire::Tls { session };
         connection.secure = true;
         true
@@ -72,20 +72,19 @@ impl Clients {
     /// The session of a connection that moves on to another thread.
     pub(crate) fn take_tls_session(&mut self, wire: Wire) -> Option<Box<TlsSession>> {
         match wire {
-            Wire::Tls { session } => self.tls_sessions.try_remove(session as usize),
+            Wire::Tls { session } => self.tls_sessions.try_remove(session),
             _ => None,
         }
     }
 
     /// A connection has come from another thread with its session.
     pub(crate) fn put_secure(&mut self, secure: Box<TlsSession>) -> Wire {
-        Wire::Tls { session: self.tls_sessions.insert(secure) as u32 }
+        Wire::Tls { session: self.tls_sessions.insert(secure) }
     }
 
-    pub(crate) fn receive_secure(&mut self, index: ConnKey, session: u32, rx: &mut Vec<u8>) -> Received {
+    pub(crate) fn receive_secure(&mut self, index: ConnKey, session: TlsKey, rx: &mut Vec<u8>) -> Received {
         let connection = &self.connections[index];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
-        else {
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session)) else {
             return Received::Broken;
         };
         if secure.closed {
@@ -130,7 +129,7 @@ impl Clients {
         rx.clear();
         let secure = match (self.secure(index), self.connections[index].wire) {
             (true, Wire::Tls { session }) => {
-                self.tls_sessions.get_mut(session as usize).map(|secure| (session, secure))
+                self.tls_sessions.get_mut(session).map(|secure| (session, secure))
             }
             _ => None,
         };
@@ -149,8 +148,8 @@ impl Clients {
     /// A client speaks HTTP where TLS is spoken. The client has its request read and refused in what it speaks, since an alert
     /// of TLS would tell it, and its user, nothing.
     #[cold]
-    pub(super) fn go_on_in_plain(&mut self, index: ConnKey, session: u32, more: bool) -> Received {
-        let _ = self.tls_sessions.try_remove(session as usize);
+    pub(super) fn go_on_in_plain(&mut self, index: ConnKey, session: TlsKey, more: bool) -> Received {
+        let _ = self.tls_sessions.try_remove(session);
         let connection = &mut self.connections[index];
         (connection.wire, connection.secure) = (Wire::Clear, false);
         self.row.tls_failures.add(1);
@@ -161,14 +160,13 @@ impl Clients {
     pub(super) fn follow_records(
         &mut self,
         index: ConnKey,
-        session: u32,
+        session: TlsKey,
         taken: Result<(), rustls::Error>,
         bytes: bool,
         more: bool,
     ) -> Received {
         let connection = &self.connections[index];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
-        else {
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session)) else {
             return Received::Broken;
         };
         // Handshake messages, tickets and alerts.
@@ -213,8 +211,8 @@ impl Clients {
     }
 
     /// The client and this server have agreed on a protocol (ALPN, RFC 7301).
-    fn begin_protocol(&mut self, index: ConnKey, session: u32) {
-        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
+    fn begin_protocol(&mut self, index: ConnKey, session: TlsKey) {
+        let Some(secure) = self.tls_sessions.get_mut(session) else { return };
         secure.begun = true;
         if secure.tls.alpn_protocol() == Some(b"h2".as_slice()) {
             self.begin_http2(index);
@@ -222,9 +220,9 @@ impl Clients {
     }
 
     /// The handshake is over.
-    fn settle_handshake(&mut self, index: ConnKey, session: u32) {
+    fn settle_handshake(&mut self, index: ConnKey, session: TlsKey) {
         let row = self.row;
-        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
+        let Some(secure) = self.tls_sessions.get_mut(session) else { return };
         secure.settled = true;
         secure.identity = Identity::of(&secure.tls).map(Box::new);
         row.tls_handshakes.add(1);
@@ -236,8 +234,8 @@ impl Clients {
     }
 
     /// Whether the handshake was all that a certificate authority wanted (RFC 8737 section 3): no data is exchanged.
-    fn is_challenge(&self, session: u32) -> bool {
-        let secure = self.tls_sessions.get(session as usize);
+    fn is_challenge(&self, session: TlsKey) -> bool {
+        let secure = self.tls_sessions.get(session);
         secure.is_some_and(|secure| secure.tls.alpn_protocol() == Some(ACME_TLS))
     }
 
@@ -263,13 +261,12 @@ impl Clients {
     pub(crate) fn send_secure(
         &mut self,
         index: ConnKey,
-        session: u32,
+        session: TlsKey,
         bytes: &[u8],
         then: Then,
     ) -> Result<usize, Errno> {
         let connection = &self.connections[index];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
-        else {
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session)) else {
             return Err(Errno::CONNRESET);
         };
         let socket = socket.as_fd();
@@ -292,9 +289,9 @@ impl Clients {
         if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
     }
 
-    pub(crate) fn flush_secure(&mut self, index: ConnKey, session: u32) -> Result<bool, Errno> {
+    pub(crate) fn flush_secure(&mut self, index: ConnKey, session: TlsKey) -> Result<bool, Errno> {
         let socket = self.connections.get(index).and_then(|connection| connection.socket.as_ref());
-        let (Some(socket), Some(secure)) = (socket, self.tls_sessions.get_mut(session as usize)) else {
+        let (Some(socket), Some(secure)) = (socket, self.tls_sessions.get_mut(session)) else {
             return Err(Errno::CONNRESET);
         };
         flush(secure, socket.as_fd())
@@ -302,8 +299,8 @@ impl Clients {
 
     /// Sends `close_notify`, so that the client knows that nothing is missing; not where the session has broken off, because a
     /// response that only the end of the connection delimits would look whole.
-    pub(crate) fn notify_close(&mut self, index: ConnKey, session: u32) {
-        if let Some(secure) = self.tls_sessions.get_mut(session as usize).filter(|secure| !secure.broken) {
+    pub(crate) fn notify_close(&mut self, index: ConnKey, session: TlsKey) {
+        if let Some(secure) = self.tls_sessions.get_mut(session).filter(|secure| !secure.broken) {
             secure.tls.send_close_notify();
         }
         // What the socket does not take now is not sent later.

@@ -9,7 +9,7 @@ use super::Clients;
 use crate::connection::State;
 use crate::connection::quic::Quic;
 use crate::connection::wire::Wire;
-use crate::keys::{ConnId, ConnKey};
+use crate::keys::{ConnId, ConnKey, SessionKey};
 use maitred_base::overload::Level;
 
 impl Clients {
@@ -69,8 +69,8 @@ impl Clients {
     }
 
     /// A stream of this connection holds another amount than before.
-    fn count_stream(&mut self, session: u32, before: u64, bytes: u64) {
-        let Some(http2) = self.sessions.get_mut(session as usize) else { return };
+    fn count_stream(&mut self, session: SessionKey, before: u64, bytes: u64) {
+        let Some(http2) = self.sessions.get_mut(session) else { return };
         http2.streams_unsent = (http2.streams_unsent + bytes).saturating_sub(before);
         self.judge_session(session);
     }
@@ -78,17 +78,15 @@ impl Clients {
     /// About how many bytes TLS has encrypted that the socket has not taken: they are in no buffer of the response any more.
     pub(crate) fn encrypted(&self, index: ConnKey) -> usize {
         match self.connections.get(index).map(|connection| connection.wire) {
-            Some(Wire::Tls { session }) => {
-                self.tls_sessions.get(session as usize).map_or(0, |secure| secure.unsent())
-            }
+            Some(Wire::Tls { session }) => self.tls_sessions.get(session).map_or(0, |secure| secure.unsent()),
             _ => 0,
         }
     }
 
     /// Counts what waits for an HTTP/2 connection as a whole: frames, and what TLS has made of them.
-    pub(crate) fn count_session(&mut self, index: ConnKey, key: u32) {
+    pub(crate) fn count_session(&mut self, index: ConnKey, key: SessionKey) {
         let encrypted = self.encrypted(index);
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         let held = http2.quic.as_deref().map_or(0, Quic::held_bytes);
         let bytes = (http2.session.out_capacity() + encrypted) as u64 + held;
         if bytes != http2.unsent.taken() {
@@ -98,9 +96,9 @@ impl Clients {
     }
 
     /// Refuses further streams of a connection that holds too much.
-    fn judge_session(&mut self, key: u32) {
+    fn judge_session(&mut self, key: SessionKey) {
         let max = self.shared.start.config.limits.unsent_connection_bytes_max;
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         http2.session.refuse_streams(http2.streams_unsent + http2.unsent.taken() > max);
     }
 
@@ -160,7 +158,7 @@ impl Clients {
             }
         }
         for (key, idle) in sessions {
-            if let Some(http2) = self.sessions.get_mut(key as usize) {
+            if let Some(http2) = self.sessions.get_mut(key) {
                 http2.hurry(idle, write);
                 self.touch_session(key);
             }
@@ -173,8 +171,8 @@ impl Clients {
     }
 
     /// Counts streams that a session has refused for want of room.
-    pub(crate) fn count_refused_streams(&mut self, key: u32) {
-        let refused = self.sessions.get_mut(key as usize).map_or(0, |found| found.session.take_refused());
+    pub(crate) fn count_refused_streams(&mut self, key: SessionKey) {
+        let refused = self.sessions.get_mut(key).map_or(0, |found| found.session.take_refused());
         if refused > 0 {
             self.row.streams_refused.add(refused.into());
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::keys::QuestionKey;
 use maitred_http::fields::FieldLines;
 
 use crate::facts::identity::User;
@@ -101,7 +102,7 @@ pub(crate) struct Waits {
     /// The body of the request is there, as far as it has one: the request is answered again from what was kept.
     pub whole: bool,
     /// The key of the question that another server is asked about it.
-    pub question: Option<u32>,
+    pub question: Option<QuestionKey>,
     /// Where the answer to this question is kept, if it is to be.
     pub kept_as: Option<Place>,
     /// The check of its password.

@@ -54,6 +54,7 @@ pub(crate) mod wire;
 
 use std::time::Instant;
 
+use crate::keys::{ChannelKey, SessionKey};
 use maitred_http::request::RequestHead;
 
 use self::body::RequestBody;
@@ -97,7 +98,7 @@ pub(crate) enum State {
     /// Owned by an application process.
     HandedOff {
         /// Key of its channel.
-        channel: u32,
+        channel: ChannelKey,
         /// Number of the request on that channel.
         request: u32,
         /// The process may keep the connection for another protocol.
@@ -112,7 +113,7 @@ pub(crate) enum State {
     /// HTTP/2 or HTTP/3: its streams answer.
     Multiplexed {
         /// Key of the session.
-        session: u32,
+        session: SessionKey,
     },
     /// Response on its way.
     Writing,
@@ -265,7 +266,7 @@ impl Connection {
     }
 
     /// Whether a process has its socket, for the request with this number on the channel with this key.
-    pub(crate) fn is_handed_off_as(&self, of: (u32, u32)) -> bool {
+    pub(crate) fn is_handed_off_as(&self, of: (ChannelKey, u32)) -> bool {
         matches!(self.state, State::HandedOff { channel, request, .. } if (channel, request) == of)
     }
 
@@ -311,7 +312,7 @@ impl Connection {
     }
 
     /// The session whose frames it carries, if it is an HTTP/2 or HTTP/3 connection.
-    pub(crate) fn session(&self) -> Option<u32> {
+    pub(crate) fn session(&self) -> Option<SessionKey> {
         match self.state {
             State::Multiplexed { session } => Some(session),
             _ => None,

@@ -1,6 +1,6 @@
 //! One stream of an HTTP/2 or HTTP/3 connection.
 
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, Key};
 use maitred_http::framed::StreamKey;
 
 /// No connection: the stream is free, or its connection has gone.

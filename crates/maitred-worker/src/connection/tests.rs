@@ -4,6 +4,7 @@ use super::outgoing::Outgoing;
 use super::retry::RetryState;
 use super::tunnel::Tunnel;
 use super::*;
+use crate::keys::{ChannelKey, Key, RelayKey};
 use crate::testing::filter;
 use crate::upstream::By;
 use crate::upstream::relay::Handed;
@@ -116,7 +117,7 @@ fn memory_that_a_client_has_yet_to_take_is_counted_where_it_is() {
     assert_eq!((counted(&returned), returned.holds_something()), (7 + segment, true));
     let tunnel = |sent| Tunnel { out: vec![0; 64], sent, ..Tunnel::default() };
     for (sent, expected) in [(0, 64), (63, 64), (64, 0)] {
-        let by = By::Process(Handed::new((0, 1), true));
+        let by = By::Process(Handed::new(RelayKey::of(0), (ChannelKey::of(0), 1), true));
         let mut attempt = Attempt::new(filter(), true, None, by, Instant::now());
         attempt.tunnel = Some(Box::new(tunnel(sent)));
         let found = Connection { state: State::Upstream(Box::new(attempt)), ..with(Exchange::default()) };

@@ -5,14 +5,13 @@ use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
 use rustls::{CipherSuite, PeerMisbehaved, ProtocolVersion, ServerConnection};
-use slab::Slab;
 
 use crate::connection::hello::Hello;
 use crate::connection::multiplexed::Multiplexed;
 use crate::connection::quic::Quic;
 use crate::connection::wire::Wire;
 use crate::entry::Entry;
-use crate::keys::{ConnKey, Table};
+use crate::keys::{ConnKey, SessionKey, Table, TlsKey};
 use maitred_tls::client::{self, Identity};
 use maitred_tls::early::EARLY_DATA_BYTES_MAX;
 use maitred_tls::ktls::transmit::{Transmit, noting};
@@ -227,16 +226,16 @@ impl TlsSession {
 /// Where the TLS session of a connection, or of a stream, is found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TlsLookup<'a> {
-    tls_sessions: &'a Slab<Box<TlsSession>>,
-    sessions: &'a Slab<Box<Multiplexed>>,
+    tls_sessions: &'a Table<TlsKey, Box<TlsSession>>,
+    sessions: &'a Table<SessionKey, Box<Multiplexed>>,
     connections: &'a Table<ConnKey, Entry>,
 }
 
 impl<'a> TlsLookup<'a> {
     /// The tables of a thread.
     pub(crate) fn new(
-        tls_sessions: &'a Slab<Box<TlsSession>>,
-        sessions: &'a Slab<Box<Multiplexed>>,
+        tls_sessions: &'a Table<TlsKey, Box<TlsSession>>,
+        sessions: &'a Table<SessionKey, Box<Multiplexed>>,
         connections: &'a Table<ConnKey, Entry>,
     ) -> Self {
         TlsLookup { tls_sessions, sessions, connections }
@@ -245,13 +244,13 @@ impl<'a> TlsLookup<'a> {
     pub(crate) fn secure(self, wire: Wire) -> Option<&'a TlsSession> {
         let wire = match wire {
             Wire::Stream { session, .. } => {
-                let parent = self.sessions.get(session as usize)?.index();
+                let parent = self.sessions.get(session)?.index();
                 self.connections.get(parent)?.wire
             }
             wire => wire,
         };
         match wire {
-            Wire::Tls { session } => self.tls_sessions.get(session as usize).map(Box::as_ref),
+            Wire::Tls { session } => self.tls_sessions.get(session).map(Box::as_ref),
             _ => None,
         }
     }
@@ -259,7 +258,7 @@ impl<'a> TlsLookup<'a> {
     /// The QUIC connection of a stream.
     pub(crate) fn quic(self, wire: Wire) -> Option<&'a Quic> {
         match wire {
-            Wire::Stream { session, .. } => self.sessions.get(session as usize)?.quic.as_deref(),
+            Wire::Stream { session, .. } => self.sessions.get(session)?.quic.as_deref(),
             _ => None,
         }
     }

@@ -1,5 +1,7 @@
 //! What carries the bytes of a connection, and what became of one step of receiving or sending.
 
+use crate::keys::{SessionKey, TlsKey};
+
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
 pub(crate) const FILE_PIECE_BYTES: usize = 64 * 1024;
 
@@ -11,14 +13,14 @@ pub(crate) enum Wire {
     /// The socket, by TLS.
     Tls {
         /// Key of the TLS session.
-        session: u32,
+        session: TlsKey,
     },
     /// Datagrams of a QUIC connection, by a socket that many have. All that is received and sent is on its streams.
     Quic,
     /// A stream of an HTTP/2 or HTTP/3 connection; there is no socket.
     Stream {
         /// Key of the session.
-        session: u32,
+        session: SessionKey,
         /// The stream's key there.
         stream: u32,
     },

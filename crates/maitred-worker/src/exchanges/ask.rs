@@ -27,7 +27,7 @@ use crate::connection::retry::RetryState;
 use crate::connection::transfer::RequestTransfer;
 use crate::forward::named_by_connection;
 use crate::inbox::ConnectionTransfer;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, QuestionId, QuestionKey};
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::remote_thread::Remote;
 use maitred_base::budget::Permit;
@@ -131,7 +131,7 @@ impl Exchanges {
         index: ConnKey,
         request: &Request<'_, '_>,
         (forward, target): (&Forward, &str),
-    ) -> Option<u32> {
+    ) -> Option<QuestionKey> {
         let how = Copied::of(request, "GET", &forward.path);
         let head = head_of(request, &how, &self.head_limits)?;
         let mut gated = Gated::default();
@@ -149,21 +149,28 @@ impl Exchanges {
         request: &Request<'_, '_>,
         (head, body): (RequestHead, RequestBody),
         (pool, gated): (usize, Gated),
-    ) -> Option<u32> {
+    ) -> Option<QuestionKey> {
         let routed =
             Routed { decision: Decision::Route(Choice::Pool(pool)), plan: self.shared.router.bare_plan() };
         let sent = Sent { head, body, routed, path: None, gated: Some(Box::new(gated)) };
         let (Inner { socket: near, held, .. }, transfer) = self.prepare_inner(from, request, pool, sent)?;
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & SERIAL_MASK;
         let serial = self.upstreams.serial;
-        let entry = self.questions.vacant_entry();
-        let key = entry.key() as u32;
+        let id = QuestionId { key: self.questions.vacant_key(), serial };
         use epoll::EventFlags as F;
-        let token = Token::Question { key, serial }.pack();
+        let token = Token::Question(id).pack();
         epoll::add(&self.processes.clients.base.epoll, &near, token, F::IN | F::RDHUP | F::ET).ok()?;
         let (filter, answer) = (Filter::new(POLICY), Answer::default());
         let since = self.processes.clients.base.clock.now;
-        entry.insert(Question { socket: near, serial, index, since, filter, answer, _held: held });
+        let key = self.questions.insert(Question {
+            socket: near,
+            serial,
+            index,
+            since,
+            filter,
+            answer,
+            _held: held,
+        });
         self.shared.transfer(self.number, transfer);
         Some(key)
     }
@@ -201,22 +208,20 @@ impl Exchanges {
     }
 
     /// Something of an answer has come. Gives back the connection that it is about and the answer, once that is there.
-    pub(crate) fn on_answer(&mut self, key: u32, serial: u32) -> Option<(ConnKey, Answer)> {
+    pub(crate) fn on_answer(&mut self, id: QuestionId) -> Option<(ConnKey, Answer)> {
         let mut rx = self.buffers.rx.take();
         let ended = self
             .questions
-            .get_mut(key as usize)
-            .is_some_and(|question| question.serial == serial && question.read(&mut rx));
+            .get_mut(id.key)
+            .is_some_and(|question| question.serial == id.serial && question.read(&mut rx));
         self.buffers.rx.put_back(rx);
-        let question = ended.then(|| self.questions.remove(key as usize))?;
+        let question = ended.then(|| self.questions.remove(id.key))?;
         Some((question.index?, question.answer))
     }
 
     /// The question of a connection is of no use any more: closing its socket cancels it.
-    pub(crate) fn drop_question(&mut self, key: u32) {
-        if self.questions.contains(key as usize) {
-            self.questions.remove(key as usize);
-        }
+    pub(crate) fn drop_question(&mut self, key: QuestionKey) {
+        let _ = self.questions.try_remove(key);
     }
 }
 

@@ -26,7 +26,7 @@ use rustls::pki_types::ServerName;
 use super::Exchanges;
 use crate::foreign;
 use crate::inbox::Message;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, UpstreamId, UpstreamKey};
 use crate::proxy::Server;
 use crate::token::Token;
 use crate::upstream::connections::{IDLE_PER_UPSTREAM_MAX, Preface, SWEEP_INTERVAL, UpstreamConnection};
@@ -67,12 +67,12 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
 impl Exchanges {
     /// An idle connection to this server, given to the client connection at `index`; the request is sent at the end of the
     /// turn.
-    pub(crate) fn take_idle(&mut self, at: (u16, u16), index: ConnKey) -> Option<u32> {
+    pub(crate) fn take_idle(&mut self, at: (u16, u16), index: ConnKey) -> Option<UpstreamKey> {
         let key = self.upstreams.idle(at)?.pop()?;
         let connection = self.upstreams.get(key)?;
         (connection.index, connection.untried) = (Some(index), true);
         let serial = connection.serial;
-        self.upstreams.reused.push((key, serial));
+        self.upstreams.reused.push(UpstreamId { key, serial });
         Some(key)
     }
 
@@ -86,7 +86,7 @@ impl Exchanges {
         index: ConnKey,
         fresh: bool,
         preface: Option<&[u8]>,
-    ) -> io::Result<u32> {
+    ) -> io::Result<UpstreamKey> {
         let idle = if fresh { None } else { self.take_idle(at, index) };
         idle.map_or_else(|| self.open_upstream(at, index, preface), Ok)
     }
@@ -100,7 +100,7 @@ impl Exchanges {
         at: (u16, u16),
         index: ConnKey,
         preface: Option<&[u8]>,
-    ) -> io::Result<u32> {
+    ) -> io::Result<UpstreamKey> {
         let pool = self.shared.start.config.pools.get(usize::from(at.0));
         let row = self.upstreams.row(at).ok_or(io::ErrorKind::NotFound)?;
         let server = Arc::clone(&row.server);
@@ -137,7 +137,7 @@ impl Exchanges {
         socket: (OwnedFd, Permit),
         pool: u16,
         index: ConnKey,
-    ) -> io::Result<u32> {
+    ) -> io::Result<UpstreamKey> {
         self.insert_upstream(socket, (pool, NO_SERVER), index, true)
     }
 
@@ -147,16 +147,15 @@ impl Exchanges {
         at: (u16, u16),
         index: ConnKey,
         connected: bool,
-    ) -> io::Result<u32> {
+    ) -> io::Result<UpstreamKey> {
         let now = self.clock.now;
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & crate::token::SERIAL_MASK;
         let serial = self.upstreams.serial;
-        let entry = self.upstreams.connections.vacant_entry();
-        let key = entry.key() as u32;
+        let id = UpstreamId { key: self.upstreams.connections.vacant_key(), serial };
         use epoll::EventFlags as F;
-        let token = Token::Upstream { key, serial }.pack();
+        let token = Token::Upstream(id).pack();
         epoll::add(&self.processes.clients.base.epoll, &socket, token, F::IN | F::OUT | F::RDHUP | F::ET)?;
-        entry.insert(UpstreamConnection {
+        let key = self.upstreams.connections.insert(UpstreamConnection {
             socket,
             preface: None,
             tls: None,
@@ -200,7 +199,7 @@ impl Exchanges {
 
     /// The response is complete, and the server keeps the connection: for the next request, if there is room for it, and the
     /// connection is not that of one client.
-    pub(crate) fn keep_upstream(&mut self, key: u32) {
+    pub(crate) fn keep_upstream(&mut self, key: UpstreamKey) {
         let (now, drains) = (self.clock.now, self.drain.is_some());
         let Some(connection) = self.upstreams.get(key) else { return };
         let (at, hung_up, of_one) = (connection.at, connection.hung_up, connection.preface.is_some());
@@ -219,27 +218,27 @@ impl Exchanges {
         }
         if let Some(connection) = self.upstreams.get(key) {
             (connection.index, connection.idle_since) = (None, now);
-            let connection = &self.upstreams.connections[key as usize];
+            let connection = &self.upstreams.connections[key];
             self.end_at_server(at.0, connection.server.as_deref());
         }
         self.upstreams.next_sweep.get_or_insert(now + SWEEP_INTERVAL);
     }
 
     /// Whether nothing is in a connection's socket, and its server has not closed it.
-    pub(crate) fn is_clean(&mut self, key: u32) -> bool {
+    pub(crate) fn is_clean(&mut self, key: UpstreamKey) -> bool {
         self.upstreams.get(key).is_some_and(|connection| !connection.is_stale())
     }
 
     /// The process ends: nothing is kept for later.
     pub(crate) fn close_idle_upstreams(&mut self) {
         let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.is_idle());
-        let idle: Vec<u32> = idle.map(|(key, _)| key as u32).collect();
+        let idle: Vec<UpstreamKey> = idle.map(|(key, _)| key).collect();
         idle.into_iter().for_each(|key| self.drop_upstream(key));
     }
 
     /// Closes a connection. Closing takes it out of the epoll set, too, since there is no other copy of the descriptor.
-    pub(crate) fn drop_upstream(&mut self, key: u32) {
-        let Some(connection) = self.upstreams.connections.try_remove(key as usize) else { return };
+    pub(crate) fn drop_upstream(&mut self, key: UpstreamKey) {
+        let Some(connection) = self.upstreams.connections.try_remove(key) else { return };
         if connection.foreign {
             foreign::close(connection.socket);
         }

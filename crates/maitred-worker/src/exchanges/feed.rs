@@ -4,7 +4,7 @@
 use rustix::io::Errno;
 
 use super::Exchanges;
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey, RelayKey};
 use crate::upstream::Feed;
 use crate::upstream::failure::Cause;
 
@@ -13,19 +13,19 @@ const FED_PER_TURN: u64 = 512 * 1024;
 
 impl Exchanges {
     /// Whether the request's body has to go through a relay.
-    pub(crate) fn feeds(&self, index: ConnKey, channel: usize) -> bool {
+    pub(crate) fn feeds(&self, index: ConnKey, channel: ChannelKey) -> bool {
         let sockets_only = self.pools.channels.get(channel).is_some_and(|channel| channel.sockets_only);
         let exchange = self.connections.get(index).and_then(|connection| connection.exchange.as_ref());
         sockets_only && exchange.is_some_and(|exchange| exchange.body.spool.is_some())
     }
 
     /// Begins with the body, if one was kept for this.
-    pub(crate) fn start_feed(&mut self, index: ConnKey, relay: u32) {
+    pub(crate) fn start_feed(&mut self, index: ConnKey, relay: RelayKey) {
         let Some(spool) = self.exchange(index).body.spool.take() else { return };
         if let Some(attempt) = self.attempt_mut(index) {
             attempt.feed = Some(Feed { spool, sent: 0 });
         }
-        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+        if let Some(found) = self.pools.relays.get_mut(relay) {
             // The process may answer without having read the whole body.
             found.spoilt = true;
         }
@@ -36,10 +36,10 @@ impl Exchanges {
     }
 
     /// Sends what the relay takes of the body.
-    pub(crate) fn feed_relay(&mut self, index: ConnKey, relay: u32) {
+    pub(crate) fn feed_relay(&mut self, index: ConnKey, relay: RelayKey) {
         let Some(attempt) = self.attempt_mut(index) else { return };
         let Some(mut feed) = attempt.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
-        let socket = self.pools.relays[relay as usize].socket();
+        let socket = self.pools.relays[relay].socket();
         let before = feed.sent;
         let end = feed.spool.bytes.min(before + FED_PER_TURN);
         while feed.sent < end {

@@ -32,7 +32,7 @@ use crate::connection::body::RequestBody;
 use crate::fills::{Facts, Fill, How, Phase};
 use crate::inbox::Message;
 use crate::kept::sent_query;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, FillId, FillKey};
 use crate::step::RequestInput;
 use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::fill::filling::{Filling, Received, Stage};
@@ -118,15 +118,14 @@ impl Exchanges {
             self.prepare_inner(index, request, pool, sent)?;
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & SERIAL_MASK;
         let serial = self.upstreams.serial;
-        let entry = self.fillings.vacant_entry();
         use epoll::EventFlags as F;
-        let token = Token::Fill { key: entry.key() as u32, serial }.pack();
+        let token = Token::Fill(FillId { key: self.fillings.vacant_key(), serial }).pack();
         let base = &self.processes.clients.base;
         epoll::add(&base.epoll, &socket, token, F::IN | F::RDHUP | F::ET).ok()?;
         let leader = leads.then(|| self.processes.clients.id(index));
         let (filter, taken) = (Filter::new(POLICY), Taken::default());
         let (pool, raw, stage) = (pool as u16, Vec::new(), Stage::Head);
-        entry.insert(Filling {
+        self.fillings.insert(Filling {
             fill,
             socket,
             serial,
@@ -197,17 +196,18 @@ impl Exchanges {
     }
 
     /// Something of a response has come.
-    pub(crate) fn on_fill(&mut self, key: u32, serial: u32) {
-        let current = self.fillings.get(key as usize).is_some_and(|filling| filling.serial == serial);
+    pub(crate) fn on_fill(&mut self, id: FillId) {
+        let key = id.key;
+        let current = self.fillings.get(key).is_some_and(|filling| filling.serial == id.serial);
         if current {
             self.read_fill(key);
         }
     }
 
     /// Reads what there is, until a helper has to write first.
-    fn read_fill(&mut self, key: u32) {
+    fn read_fill(&mut self, key: FillKey) {
         loop {
-            let Some(filling) = self.fillings.get_mut(key as usize) else { return };
+            let Some(filling) = self.fillings.get_mut(key) else { return };
             if matches!(filling.stage, Stage::Writing(_)) {
                 return;
             }
@@ -228,17 +228,16 @@ impl Exchanges {
         }
     }
 
-    fn wake_followers(&self, key: u32) {
-        if let Some(filling) = self.fillings.get(key as usize) {
+    fn wake_followers(&self, key: FillKey) {
+        if let Some(filling) = self.fillings.get(key) {
             self.shared.wake(&filling.fill);
         }
     }
 
     /// Something was received. False if nothing more is to be read for now.
-    fn take_filled(&mut self, key: u32, complete: bool) -> bool {
+    fn take_filled(&mut self, key: FillKey, complete: bool) -> bool {
         let shared = self.shared;
-        let (Some(filling), Some(store)) = (self.fillings.get_mut(key as usize), shared.cache.as_ref())
-        else {
+        let (Some(filling), Some(store)) = (self.fillings.get_mut(key), shared.cache.as_ref()) else {
             return false;
         };
         if matches!(filling.stage, Stage::Head) {
@@ -278,8 +277,8 @@ impl Exchanges {
     }
 
     /// Keeps the content that has come. False if nothing more is to be read for now.
-    fn keep_filled(&mut self, key: u32, complete: bool) -> bool {
-        let Some(filling) = self.fillings.get_mut(key as usize) else { return false };
+    fn keep_filled(&mut self, key: FillKey, complete: bool) -> bool {
+        let Some(filling) = self.fillings.get_mut(key) else { return false };
         let content = filling.taken.take_content();
         match std::mem::replace(&mut filling.stage, Stage::Head) {
             Stage::Head | Stage::Writing(_) => false,
@@ -311,9 +310,9 @@ impl Exchanges {
     }
 
     /// A whole response is in memory.
-    fn keep_short(&mut self, key: u32) -> bool {
+    fn keep_short(&mut self, key: FillKey) -> bool {
         let shared = self.shared;
-        let Some(filling) = self.fillings.get_mut(key as usize) else { return false };
+        let Some(filling) = self.fillings.get_mut(key) else { return false };
         let (Stage::Memory(keeping), Some(store)) =
             (std::mem::replace(&mut filling.stage, Stage::Head), shared.cache.as_ref())
         else {
@@ -329,7 +328,7 @@ impl Exchanges {
     /// Has a helper write content to a file, which it makes if there is none yet. False: nothing is read meanwhile.
     fn write_fill(
         &mut self,
-        key: u32,
+        key: FillKey,
         keeping: Box<Keeping>,
         file: Option<Box<FillFile>>,
         content: Vec<u8>,
@@ -337,8 +336,8 @@ impl Exchanges {
     ) -> bool {
         let shared = self.shared;
         let inbox = &shared.inboxes[self.number];
-        let Some(filling) = self.fillings.get_mut(key as usize) else { return false };
-        let serial = filling.serial;
+        let Some(filling) = self.fillings.get_mut(key) else { return false };
+        let fill = FillId { key, serial: filling.serial };
         let piece = keeping.piece(content, last);
         filling.stage = Stage::Writing(keeping);
         shared.wake(&filling.fill);
@@ -350,11 +349,11 @@ impl Exchanges {
                 in_memory: &shared.bodies_in_memory,
             };
             let result = FillFile::write(&places, file, piece);
-            inbox.send(Message::FillWritten { key, serial, result });
+            inbox.send(Message::FillWritten { fill, result });
         });
         let done = move |result: io::Result<()>| {
             if let Err(error) = result {
-                inbox.send(Message::FillWritten { key, serial, result: Err(error) });
+                inbox.send(Message::FillWritten { fill, result: Err(error) });
             }
         };
         self.row.disk_waits.add(1);
@@ -365,9 +364,9 @@ impl Exchanges {
     }
 
     /// A helper has written content to a file.
-    pub(crate) fn on_fill_written(&mut self, key: u32, serial: u32, result: io::Result<Written>) {
-        let Some(filling) = self.fillings.get_mut(key as usize).filter(|filling| filling.serial == serial)
-        else {
+    pub(crate) fn on_fill_written(&mut self, id: FillId, result: io::Result<Written>) {
+        let key = id.key;
+        let Some(filling) = self.fillings.get_mut(key).filter(|filling| filling.serial == id.serial) else {
             return;
         };
         let Stage::Writing(mut keeping) = std::mem::replace(&mut filling.stage, Stage::Head) else { return };
@@ -399,16 +398,16 @@ impl Exchanges {
     }
 
     /// The response is not there, or not whole.
-    fn fail_fill(&mut self, key: u32) {
+    fn fail_fill(&mut self, key: FillKey) {
         self.row.response_cache_failed.add(1);
         self.settle_fill(key, Phase::Failed, Some(true));
     }
 
     /// A fill has come to its end. `failed`: whether the pool has, if that is known. Gives back false: nothing is to be read.
-    fn settle_fill(&mut self, key: u32, phase: Phase, failed: Option<bool>) -> bool {
+    fn settle_fill(&mut self, key: FillKey, phase: Phase, failed: Option<bool>) -> bool {
         let shared = self.shared;
         let now = self.clock.now;
-        if let Some(filling) = self.fillings.try_remove(key as usize) {
+        if let Some(filling) = self.fillings.try_remove(key) {
             if let Some(failed) = failed {
                 shared.fills.note_outcome(filling.fill.key(), failed, now);
             }
@@ -421,9 +420,9 @@ impl Exchanges {
 
     /// All of the response has come. The requests that wait are answered with that, and not from the store: the phase stays
     /// `Coming`, because what they get must not depend on how soon the rest has followed its head.
-    fn end_coming(&mut self, key: u32) -> bool {
+    fn end_coming(&mut self, key: FillKey) -> bool {
         let (shared, now) = (self.shared, self.clock.now);
-        if let Some(filling) = self.fillings.try_remove(key as usize) {
+        if let Some(filling) = self.fillings.try_remove(key) {
             shared.fills.note_outcome(filling.fill.key(), false, now);
             shared.fills.remove(&filling.fill);
             filling.fill.end();
@@ -434,9 +433,9 @@ impl Exchanges {
 
     /// The response is not kept: the request that began the fill gets it, with all that has come of it and will. Others go to the
     /// pool by themselves.
-    fn release_fill(&mut self, key: u32, failed: bool) -> bool {
+    fn release_fill(&mut self, key: FillKey, failed: bool) -> bool {
         let (shared, now) = (self.shared, self.clock.now);
-        let Some(filling) = self.fillings.try_remove(key as usize) else { return false };
+        let Some(filling) = self.fillings.try_remove(key) else { return false };
         shared.fills.note_outcome(filling.fill.key(), failed, now);
         shared.fills.remove(&filling.fill);
         let _ = epoll::delete(&self.processes.clients.base.epoll, &filling.socket);

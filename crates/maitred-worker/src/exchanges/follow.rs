@@ -70,7 +70,7 @@ impl Exchanges {
         exchange.dispatch.retry = RetryState::default();
         let follow = Follow::new(fill, leads, now, caching.collapse_timeout);
         let attempt = Attempt::new(filter, keep, None, By::Fill(follow), now);
-        self.enter_upstream(index, u32::MAX, Box::new(attempt));
+        self.enter_upstream(index, Box::new(attempt));
         self.wheel.arm(index, now + caching.collapse_timeout);
         // The fill may have come further since it was looked for.
         self.look_again(index);
@@ -256,8 +256,8 @@ impl Exchanges {
             return self.follow_up(index, Next::Resume);
         };
         let keep = before.keep;
-        let attempt = Attempt::new(before.filter, keep, None, By::Thread(remote), now);
-        self.enter_upstream(index, upstream, Box::new(attempt));
+        let attempt = Attempt::new(before.filter, keep, None, By::Thread(Remote { upstream, ..remote }), now);
+        self.enter_upstream(index, Box::new(attempt));
         self.say_status(index, None, None);
         let silent = self.request_timeout(index, pool);
         self.wheel.arm(index, now + silent + TIMEOUT);

@@ -30,7 +30,8 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 
 use super::Exchanges;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, Key, UpstreamId, UpstreamKey};
+use crate::upstream::Attempt;
 use crate::upstream::connections::{SWEEP_INTERVAL, UpstreamConnection};
 use crate::upstream::failure::Cause;
 use crate::upstream::http2::{Http2, Inbox, settings};
@@ -38,9 +39,6 @@ use maitred_config::Pool;
 
 /// Reads of one connection in one turn, so that the others get their turn.
 const READS_PER_TURN: u32 = 8;
-
-/// The key of no connection: of a request whose connection has ended, and whose client has yet to take what came before.
-const NO_CONNECTION: u32 = u32::MAX;
 
 /// Bytes that one connection sends in one turn.
 const SENT_PER_TURN: usize = 1 << 20;
@@ -53,13 +51,13 @@ impl Exchanges {
     ///
     /// # Errors
     /// What socket(2) or connect(2) say at once.
-    pub(crate) fn join_http2(&mut self, at: (u16, u16), index: ConnKey) -> io::Result<u32> {
-        let open: Vec<u32> = self.upstreams.idle(at).map(|keys| keys.clone()).unwrap_or_default();
-        let known = |key: &u32| self.upstreams.connections.get(*key as usize)?.streams_max();
+    pub(crate) fn join_http2(&mut self, at: (u16, u16), index: ConnKey) -> io::Result<UpstreamKey> {
+        let open: Vec<UpstreamKey> = self.upstreams.idle(at).map(|keys| keys.clone()).unwrap_or_default();
+        let known = |key: &UpstreamKey| self.upstreams.connections.get(*key)?.streams_max();
         // What other connections to the same server were told, before this one is told it.
         let most = open.iter().find_map(known).unwrap_or(STREAMS_AT_ONCE_MAX);
-        let takes = |key: &u32| {
-            self.upstreams.connections.get(*key as usize).is_some_and(|found| found.takes_more(most))
+        let takes = |key: &UpstreamKey| {
+            self.upstreams.connections.get(*key).is_some_and(|found| found.takes_more(most))
         };
         let key = match open.into_iter().find(takes) {
             Some(key) => key,
@@ -91,33 +89,33 @@ impl Exchanges {
     }
 
     /// Something was written for a connection, which leaves at the end of the turn.
-    pub(crate) fn touch_http2(&mut self, key: u32) {
+    pub(crate) fn touch_http2(&mut self, key: UpstreamKey) {
         let Some(connection) = self.upstreams.get(key) else { return };
         let serial = connection.serial;
         let Some(http2) = &mut connection.http2 else { return };
         if !std::mem::replace(&mut http2.dirty, true) {
-            self.upstreams.unsent_http2.push((key, serial));
+            self.upstreams.unsent_http2.push(UpstreamId { key, serial });
         }
     }
 
     /// A connection has more than one turn takes.
-    fn put_off_http2(&mut self, key: u32) {
+    fn put_off_http2(&mut self, key: UpstreamKey) {
         if let Some(serial) = self.upstreams.get(key).map(|connection| connection.serial) {
-            self.upstreams.later_http2.push((key, serial));
+            self.upstreams.later_http2.push(UpstreamId { key, serial });
         }
     }
 
     /// Once per turn: goes on with the connections that had more than one turn takes.
     pub(crate) fn resume_http2(&mut self) {
-        for (key, serial) in std::mem::take(&mut self.upstreams.later_http2) {
-            if self.upstreams.current(key, serial).is_some() {
-                self.touch_http2(key);
+        for id in std::mem::take(&mut self.upstreams.later_http2) {
+            if self.upstreams.current(id).is_some() {
+                self.touch_http2(id.key);
             }
         }
     }
 
     /// Something has happened on the socket of a connection.
-    pub(crate) fn on_http2(&mut self, key: u32, flags: EventFlags) {
+    pub(crate) fn on_http2(&mut self, key: UpstreamKey, flags: EventFlags) {
         use EventFlags as F;
         let Some(connection) = self.upstreams.get(key) else { return };
         if !connection.http2.as_ref().is_some_and(|http2| http2.open) {
@@ -141,7 +139,7 @@ impl Exchanges {
     }
 
     /// Reads what has come, and passes it on.
-    pub(crate) fn read_http2(&mut self, key: u32) {
+    pub(crate) fn read_http2(&mut self, key: UpstreamKey) {
         let mut touched = Touched::new();
         let mut rx = self.buffers.rx.take();
         let mut ended = None;
@@ -199,7 +197,7 @@ impl Exchanges {
     }
 
     /// Acts on the frames in `rx`, and keeps what is left.
-    fn take_frames(&mut self, key: u32, rx: &[u8], touched: &mut Touched) -> Result<(), String> {
+    fn take_frames(&mut self, key: UpstreamKey, rx: &[u8], touched: &mut Touched) -> Result<(), String> {
         let (now, mut at, mut head) = (self.clock.now, 0, RequestHead::default());
         loop {
             let Some(http2) = self.upstreams.http2(key) else { return Ok(()) };
@@ -236,7 +234,13 @@ impl Exchanges {
     }
 
     /// Puts something of a response where its client's connection will take it.
-    fn fill(&mut self, key: u32, stream: StreamKey, touched: &mut Touched, put: impl FnOnce(&mut Inbox)) {
+    fn fill(
+        &mut self,
+        key: UpstreamKey,
+        stream: StreamKey,
+        touched: &mut Touched,
+        put: impl FnOnce(&mut Inbox),
+    ) {
         let Some(http2) = self.upstreams.http2(key) else { return };
         let index = ConnKey::from_number(http2.session.user(stream));
         match self.stream_mut(index, key).filter(|spoken| spoken.stream == Some(stream)) {
@@ -251,7 +255,7 @@ impl Exchanges {
     }
 
     /// The server takes no more requests on a connection. What it has not looked at, and will not, is sent elsewhere.
-    fn on_server_leaves(&mut self, key: u32, touched: &mut Touched) {
+    fn on_server_leaves(&mut self, key: UpstreamKey, touched: &mut Touched) {
         let Some(http2) = self.upstreams.http2(key) else { return };
         http2.over = true;
         let unprocessed = http2.session.users_if(|session, stream| session.is_unprocessed(stream));
@@ -264,7 +268,7 @@ impl Exchanges {
     }
 
     /// The server's settings have come: the requests that have waited for them are sent.
-    fn greet_http2(&mut self, key: u32) {
+    fn greet_http2(&mut self, key: UpstreamKey) {
         let Some(connection) = self.upstreams.get(key) else { return };
         let greeted = connection.http2.as_ref().is_some_and(|http2| http2.session.is_greeted());
         if !greeted || std::mem::replace(&mut connection.connected, true) {
@@ -282,7 +286,7 @@ impl Exchanges {
     }
 
     /// Sends what is there, and continues the streams that had to wait for room; and reads what was left over.
-    pub(crate) fn flush_http2(&mut self, key: u32) {
+    pub(crate) fn flush_http2(&mut self, key: UpstreamKey) {
         let mut left = SENT_PER_TURN;
         loop {
             match self.send_http2(key, &mut left) {
@@ -305,7 +309,7 @@ impl Exchanges {
     }
 
     /// Sends once. `Ok(false)`: the socket takes nothing now, or enough was sent for a turn.
-    fn send_http2(&mut self, key: u32, left: &mut usize) -> Result<bool, Errno> {
+    fn send_http2(&mut self, key: UpstreamKey, left: &mut usize) -> Result<bool, Errno> {
         let Some(connection) = self.upstreams.get(key) else { return Ok(false) };
         let Some(mut http2) = connection.http2.take() else { return Ok(false) };
         let result = if http2.open { send_out(connection, &mut http2, left) } else { Ok(false) };
@@ -317,7 +321,7 @@ impl Exchanges {
     }
 
     /// A connection without a request is idle from now on, or closed if it takes no other.
-    pub(crate) fn rest_http2(&mut self, key: u32) {
+    pub(crate) fn rest_http2(&mut self, key: UpstreamKey) {
         let (now, drains) = (self.clock.now, self.drain.is_some());
         let Some(connection) = self.upstreams.get(key) else { return };
         let (connected, unsent) = (connection.connected, connection.hung_up);
@@ -334,7 +338,7 @@ impl Exchanges {
     }
 
     /// A connection has ended: so have its streams, and its requests are judged one by one.
-    pub(crate) fn end_http2(&mut self, key: u32, cause: Cause, why: &str) {
+    pub(crate) fn end_http2(&mut self, key: UpstreamKey, cause: Cause, why: &str) {
         let Some(connection) = self.upstreams.get(key) else { return };
         let (at, server) = (connection.at, connection.server.clone());
         let cause = match connection.connected {
@@ -355,9 +359,9 @@ impl Exchanges {
             }
             // The client of the request has yet to take what came before, and needs no connection for that.
             if self.stream_mut(index, key).is_some()
-                && let Some(attempt) = self.attempt_mut(index)
+                && let Some(call) = self.attempt_mut(index).and_then(Attempt::call_mut)
             {
-                attempt.key = NO_CONNECTION;
+                call.upstream = UpstreamKey::NONE;
                 self.end_at_server(at.0, server.as_deref());
             }
         }
@@ -365,7 +369,7 @@ impl Exchanges {
     }
 
     /// The server of a connection has been taken out of its pool: its requests go on, and no others come.
-    pub(crate) fn retire_http2(&mut self, key: u32) {
+    pub(crate) fn retire_http2(&mut self, key: UpstreamKey) {
         let Some(connection) = self.upstreams.get(key) else { return };
         let at = connection.at;
         connection.http2.iter_mut().for_each(|http2| http2.over = true);
@@ -376,7 +380,7 @@ impl Exchanges {
     }
 
     /// After a panic: the requests of a connection end with it.
-    pub(crate) fn lose_http2(&mut self, key: u32) {
+    pub(crate) fn lose_http2(&mut self, key: UpstreamKey) {
         let users = self.upstreams.http2(key).map(Http2::users).unwrap_or_default();
         for index in users {
             if self.stream_mut(index, key).is_some() {

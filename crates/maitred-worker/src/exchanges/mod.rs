@@ -54,13 +54,12 @@ mod streams;
 mod tunnel;
 mod upstream;
 
-use slab::Slab;
-
 use self::ask::Question;
 use super::layers::above;
 use super::processes::Processes;
 use super::upstream::connections::Upstreams;
 use super::upstream::fill::filling::Filling;
+use crate::keys::{FillKey, QuestionKey, Table};
 
 /// Responses under way, from files, processes and servers, and how they end.
 pub(crate) struct Exchanges {
@@ -68,15 +67,15 @@ pub(crate) struct Exchanges {
     /// Connections to servers.
     pub(crate) upstreams: Upstreams,
     /// Questions to pools about requests that wait for a gate.
-    questions: Slab<Question>,
+    questions: Table<QuestionKey, Question>,
     /// Responses that are fetched for the cache.
-    fillings: Slab<Filling>,
+    fillings: Table<FillKey, Filling>,
 }
 above!(Exchanges, processes: Processes);
 
 impl Exchanges {
     pub(crate) fn new(processes: Processes) -> Exchanges {
         let upstreams = Upstreams::new(&processes.shared.pools, processes.number);
-        Exchanges { processes, upstreams, questions: Slab::new(), fillings: Slab::new() }
+        Exchanges { processes, upstreams, questions: Table::new(), fillings: Table::new() }
     }
 }

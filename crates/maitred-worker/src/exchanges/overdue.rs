@@ -27,8 +27,7 @@ use maitred_sys::delivery::{self, Sending};
 
 use super::Exchanges;
 use crate::connection::State;
-use crate::handoff::RELAY_BIT;
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey};
 use crate::origin;
 use crate::processes::lost::Sent;
 use crate::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
@@ -98,7 +97,7 @@ impl Exchanges {
     }
 
     /// The deadline of a request whose process writes to the client's own socket.
-    pub(crate) fn on_request_timeout(&mut self, index: ConnKey, key: usize, request: u32) {
+    pub(crate) fn on_request_timeout(&mut self, index: ConnKey, key: ChannelKey, request: u32) {
         if self.exchange(index).dispatch.overdue {
             return self.end_direct(index);
         }
@@ -122,7 +121,7 @@ impl Exchanges {
 
     /// Whether the process has not read its channel since this request was sent to it. Then it is ended, and requests that it has
     /// not read go to another process.
-    pub(crate) fn is_unread(&mut self, key: usize, request: u32) -> bool {
+    pub(crate) fn is_unread(&mut self, key: ChannelKey, request: u32) -> bool {
         let unread = self.pools.channels.get(key).is_some_and(|channel| channel.is_unsent(request));
         if unread {
             self.fail_worker(key, "it does not read its channel");
@@ -131,7 +130,12 @@ impl Exchanges {
     }
 
     /// A request is overdue: its process gets CANCEL, or is ended if it has a capacity of 1. True if the process goes on.
-    pub(crate) fn give_notice(&mut self, index: ConnKey, key: usize, (request, number): (u32, u32)) -> bool {
+    pub(crate) fn give_notice(
+        &mut self,
+        index: ConnKey,
+        key: ChannelKey,
+        (request, number): (u32, u32),
+    ) -> bool {
         let shared = self.shared;
         let (now, total) = (self.clock.now, self.is_past_total(index));
         let why =
@@ -171,7 +175,7 @@ impl Exchanges {
         };
         let written = !self.is_untouched(index);
         if !written {
-            self.orphan_request(channel as usize, request);
+            self.orphan_request(channel, request);
         }
         self.fail_direct(index, Cause::Late, Sent { seen: true, written });
     }
@@ -179,7 +183,7 @@ impl Exchanges {
     /// The same through a relay, which is shut down at once.
     pub(crate) fn end_relayed(&mut self, index: ConnKey) {
         if let Some(relay) = self.relay_of(index) {
-            self.shut_down_relay(RELAY_BIT | relay);
+            self.shut_down_relay(relay.known_as());
         }
         self.abort(index);
     }

@@ -24,7 +24,7 @@ use crate::connection::State;
 use crate::connection::incoming::Incoming;
 use crate::connection::rates::body_deadline;
 use crate::connection::wire::Received;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, RelayKey};
 use crate::upstream::failure::Cause;
 use crate::upstream::passing::{Framed, Passing, Took};
 use crate::upstream::{By, Source};
@@ -81,10 +81,9 @@ impl Exchanges {
         let Some(attempt) = connection.attempt_mut().filter(|attempt| !attempt.filter.switched()) else {
             return;
         };
-        let key = attempt.key;
         let socket = match &attempt.by {
-            By::Process(_) => self.processes.pools.relays.get(key as usize).map(|relay| relay.socket()),
-            By::Thread(_) => self.upstreams.socket(key),
+            By::Process(handed) => self.processes.pools.relays.get(handed.relay).map(|relay| relay.socket()),
+            By::Thread(remote) => self.upstreams.socket(remote.upstream),
             By::Server(_) | By::Fill(_) => None,
         };
         let (Some(socket), Some(passing)) = (socket, attempt.passing.as_deref_mut()) else { return };
@@ -106,7 +105,7 @@ impl Exchanges {
     fn takes_body(&self, index: ConnKey) -> bool {
         let Some(attempt) = self.attempt_of(index) else { return false };
         let takes = match &attempt.by {
-            By::Server(call) => call.is_sent() && self.upstreams.is_connected(attempt.key),
+            By::Server(call) => call.is_sent() && self.upstreams.is_connected(call.upstream),
             By::Process(handed) => !handed.done,
             By::Thread(_) => true,
             // The request of a fill has no body.
@@ -265,11 +264,11 @@ impl Exchanges {
     }
 
     /// The body of the request that goes through this relay comes behind it.
-    pub(crate) fn start_relay_body(&mut self, index: ConnKey, relay: u32, framing: Framing) {
+    pub(crate) fn start_relay_body(&mut self, index: ConnKey, relay: RelayKey, framing: Framing) {
         if let Some(attempt) = self.attempt_mut(index) {
             attempt.passing = Some(Passing::new(Framed::of(framing), false));
         }
-        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+        if let Some(found) = self.pools.relays.get_mut(relay) {
             // The process may answer without having read the whole body.
             found.spoilt = true;
         }

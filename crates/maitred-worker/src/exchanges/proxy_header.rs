@@ -41,7 +41,7 @@ impl Exchanges {
         let mut connection = self.connections.get(index)?;
         let arrival = self.arrival(index);
         if let Wire::Stream { session, .. } = connection.wire {
-            let carrier = self.sessions.get(session as usize)?.index;
+            let carrier = self.sessions.get(session)?.index;
             connection = self.connections.get(carrier)?;
         }
         let own = connection.socket.as_ref().and_then(|socket| rustix::net::getsockname(socket).ok());

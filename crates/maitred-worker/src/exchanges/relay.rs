@@ -15,10 +15,10 @@ use rustix::event::epoll;
 use super::Exchanges;
 use crate::connection::State;
 use crate::connection::outgoing::Outgoing;
-use crate::handoff::{RELAY_BIT, Relay};
-use crate::keys::ConnKey;
+use crate::handoff::Relay;
+use crate::keys::{ChannelKey, ConnKey, RelayKey};
 use crate::processes::reasons::CANCEL_TIMEOUT;
-use crate::token::Token;
+use crate::token::{SERIAL_MASK, Token};
 use crate::upstream::failure::Cause;
 use crate::upstream::relay::{Handed, unwatch};
 use crate::upstream::{Attempt, By, Read, Source};
@@ -36,34 +36,28 @@ const TAIL_PIECE_BYTES: u64 = 64 * 1024;
 
 impl Exchanges {
     /// A relay to the process of this channel: a free one, or a new one with the end that has to be passed.
-    pub(crate) fn take_relay(&mut self, channel: usize) -> io::Result<(u32, Option<OwnedFd>)> {
+    pub(crate) fn take_relay(&mut self, channel: ChannelKey) -> io::Result<(RelayKey, Option<OwnedFd>)> {
         if let Some(key) = self.pools.channels[channel].idle_relays.pop() {
             return Ok((key, None));
         }
         let held = self.shared.descriptor()?;
         let lane = self.pools.channels[channel].lane.clone();
-        let (relay, far_end) = Relay::new(channel as u32, held, lane)?;
+        let (relay, far_end) = Relay::new(channel, held, lane)?;
         let key = self.pools.relays.insert(relay);
-        Ok((key as u32, Some(far_end)))
+        Ok((key, Some(far_end)))
     }
 
     /// The response of the connection at `index` will come through this relay.
-    pub(crate) fn start_relay(
-        &mut self,
-        index: ConnKey,
-        relay: u32,
-        handed: Handed,
-        filter: Filter,
-        keep: bool,
-    ) {
+    pub(crate) fn start_relay(&mut self, index: ConnKey, handed: Handed, filter: Filter, keep: bool) {
+        let relay = handed.relay;
         let now = self.clock.now;
-        let found = &mut self.pools.relays[relay as usize];
+        let found = &mut self.pools.relays[relay];
         found.index = Some(index);
         found.uses = found.uses.wrapping_add(1);
         let uses = found.uses;
         let by = By::Process(handed);
         let attempt = Attempt::new(filter, keep, None, by, self.clock.now);
-        self.enter_upstream(index, relay, Box::new(attempt));
+        self.enter_upstream(index, Box::new(attempt));
         self.row.relayed.add(1);
         self.unwatched.push_back((relay, uses, now + UNWATCHED_FOR));
     }
@@ -77,7 +71,7 @@ impl Exchanges {
     /// would wake this thread for each one, and end the batch.
     pub(crate) fn watch_relays(&mut self) {
         while let Some((key, uses, due)) = self.unwatched.front().copied() {
-            let relay = self.pools.relays.get(key as usize).filter(|relay| relay.uses == uses);
+            let relay = self.pools.relays.get(key).filter(|relay| relay.uses == uses);
             let busy = relay.and_then(|relay| relay.index);
             if busy.is_some() && self.clock.now < due {
                 return;
@@ -92,12 +86,12 @@ impl Exchanges {
     }
 
     /// Has epoll report when there is something to read; and when there is room again, if something is written to it.
-    pub(crate) fn watch(&mut self, key: u32, feeds: bool) -> bool {
-        let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return true };
+    pub(crate) fn watch(&mut self, key: RelayKey, feeds: bool) -> bool {
+        let Some(relay) = self.processes.pools.relays.get_mut(key) else { return true };
         if relay.watched {
             return true;
         }
-        let token = Token::Relay { key, channel: relay.channel };
+        let token = Token::Relay { key, channel: relay.channel.number() };
         use epoll::EventFlags as F;
         let room = if feeds { F::OUT } else { F::empty() };
         let flags = F::IN | F::RDHUP | F::ET | room;
@@ -106,10 +100,10 @@ impl Exchanges {
         relay.watched
     }
 
-    pub(crate) fn on_relay(&mut self, key: u32, channel: u32, flags: epoll::EventFlags) {
+    pub(crate) fn on_relay(&mut self, key: RelayKey, channel: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
-        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
-        if relay.channel & 0x00ff_ffff != channel {
+        let Some(relay) = self.pools.relays.get_mut(key) else { return };
+        if relay.channel.number() & SERIAL_MASK != channel {
             return;
         }
         relay.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
@@ -120,7 +114,7 @@ impl Exchanges {
     }
 
     /// Key of the relay that the connection waits for.
-    pub(crate) fn relay_of(&self, index: ConnKey) -> Option<u32> {
+    pub(crate) fn relay_of(&self, index: ConnKey) -> Option<RelayKey> {
         match self.source_of(index)? {
             Source::Relay(relay) => Some(relay),
             _ => None,
@@ -131,10 +125,10 @@ impl Exchanges {
     pub(crate) fn receive_from_relay(
         &mut self,
         index: ConnKey,
-        relay: u32,
+        relay: RelayKey,
         rx: &mut Vec<u8>,
     ) -> Result<Read, (Cause, String)> {
-        let Some(found) = self.pools.relays.get_mut(relay as usize) else { return Ok(Read::Drained) };
+        let Some(found) = self.pools.relays.get_mut(relay) else { return Ok(Read::Drained) };
         let (room, mut passed) = (rx.capacity(), Vec::new());
         let received = receive(found.socket(), rx, &mut passed);
         if !passed.is_empty() {
@@ -243,9 +237,9 @@ impl Exchanges {
     }
 
     /// The response is out, and the process has sent DONE.
-    pub(crate) fn release_relay(&mut self, key: u32, attempt: &Attempt) {
+    pub(crate) fn release_relay(&mut self, key: RelayKey, attempt: &Attempt) {
         let broken = attempt.handed().is_some_and(|handed| handed.broken);
-        if let Some(relay) = self.pools.relays.get_mut(key as usize) {
+        if let Some(relay) = self.pools.relays.get_mut(key) {
             // More came than the announced length: the excess could be taken for the next response.
             relay.spoilt |= attempt.filter.excess() || broken;
         }
@@ -253,14 +247,14 @@ impl Exchanges {
     }
 
     /// A relay is free: it serves the next request, unless something may be left in it.
-    fn free_relay(&mut self, key: u32) {
+    fn free_relay(&mut self, key: RelayKey) {
         let now = self.clock.now;
-        let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return };
+        let Some(relay) = self.processes.pools.relays.get_mut(key) else { return };
         relay.index = None;
         if std::mem::take(&mut relay.watched) {
             let _ = epoll::delete(&self.processes.clients.base.epoll, relay.socket());
         }
-        let (channel, spoilt) = (relay.channel as usize, relay.spoilt);
+        let (channel, spoilt) = (relay.channel, relay.spoilt);
         if spoilt {
             return self.drop_relay(key);
         }
@@ -283,7 +277,7 @@ impl Exchanges {
         let Some((_, ends)) = self.relay_sweep.filter(|(at, _)| *at <= now) else { return };
         let mut left = RELAYS_ENDED_PER_TURN;
         let mut unneeded = Vec::new();
-        for (channel, found) in &mut self.pools.channels {
+        for (channel, found) in self.pools.channels.iter_mut() {
             if ends {
                 found.idle_relays.end_period();
             }
@@ -292,11 +286,11 @@ impl Exchanges {
             unneeded.extend(keys.into_iter().map(|key| (channel, key)));
         }
         for (channel, key) in unneeded {
-            if let Some(relay) = self.pools.relays.try_remove(key as usize) {
+            if let Some(relay) = self.pools.relays.try_remove(key) {
                 unwatch(&self.epoll, &relay);
             }
             if let Some(found) = self.pools.channels.get_mut(channel) {
-                found.forget_number(RELAY_BIT | key);
+                found.forget_number(key.known_as());
             }
             self.touch(channel);
         }
@@ -313,7 +307,7 @@ impl Exchanges {
     pub(crate) fn note_failed_relay(&mut self, index: ConnKey, cause: Cause, why: &str) -> Cause {
         let Some(handed) = self.attempt_of(index).and_then(Attempt::handed) else { return cause };
         let (channel, lost) = (handed.request.0, handed.lost);
-        let id = self.pools.channels.get(channel as usize).map(|channel| channel.id);
+        let id = self.pools.channels.get(channel).map(|channel| channel.id);
         if let Some(id) = id {
             let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
             self.log_limited(|| tracing::warn!(pool, slot, "bad response of the application: {why}"));
@@ -322,7 +316,7 @@ impl Exchanges {
     }
 
     /// Either the client takes nothing, or the application sends nothing, or its time is over.
-    pub(crate) fn on_relay_timeout(&mut self, index: ConnKey, relay: u32) {
+    pub(crate) fn on_relay_timeout(&mut self, index: ConnKey, relay: RelayKey) {
         let bounded = self.exchange(index).dispatch.overdue || self.is_past_total(index);
         let waits_for_client = self.is_held_by_client(index);
         let (detached, tunnel, overdue) =
@@ -342,7 +336,7 @@ impl Exchanges {
             if overdue {
                 return self.end_relayed(index);
             }
-            let (key, number) = (channel as usize, RELAY_BIT | relay);
+            let (key, number) = (channel, relay.known_as());
             if self.is_unread(key, request) {
                 return;
             }

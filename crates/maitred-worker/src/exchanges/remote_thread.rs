@@ -27,7 +27,7 @@ use crate::connection::refusal::fields_of;
 use crate::connection::tls::TlsLookup;
 use crate::forward::may_be_informed;
 use crate::inbox::ConnectionTransfer;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, UpstreamKey};
 use crate::upstream::failure::Cause;
 use crate::upstream::passing::{Framed, Passing};
 use crate::upstream::remote_thread::{Heard, Remote, RemoteRequest, TIMEOUT};
@@ -65,7 +65,7 @@ impl Exchanges {
         let new_id = self.forwarded.next_id();
         let id = self.exchange(index).dispatch.id_or(new_id);
         let across = self.remote_request(index, &request, settings, id);
-        let remote = Remote::new(across.heard.clone(), across.began);
+        let remote = Remote { upstream, ..Remote::new(across.heard.clone(), across.began) };
         (sent.retry, sent.across) = (retry.of_remote_thread(), Some(Box::new(across)));
         if passes {
             // In chunks, whatever its length: so the other thread gets its trailers, too, and sees if it is not whole. What it
@@ -85,7 +85,7 @@ impl Exchanges {
         exchange.dispatch.retry = retry.of_attempt(safe);
         let mut attempt = Attempt::new(filter, keep, None, By::Thread(remote), now);
         attempt.passing = passes.then(|| Passing::new(Framed::Chunks, false));
-        self.enter_upstream(index, upstream, Box::new(attempt));
+        self.enter_upstream(index, Box::new(attempt));
         let silent = self.request_timeout(index, pool);
         self.wheel.arm(index, now + settings.queue_timeout + silent + TIMEOUT);
         self.row.sent_to_threads.add(1);
@@ -122,7 +122,7 @@ impl Exchanges {
     }
 
     /// The client has finished sending, which may mean that it has gone.
-    pub(crate) fn half_close_remote_thread(&mut self, key: u32) {
+    pub(crate) fn half_close_remote_thread(&mut self, key: UpstreamKey) {
         if let Some(socket) = self.upstreams.socket(key) {
             let _ = shutdown(socket, Shutdown::Write);
         }

@@ -14,7 +14,7 @@ impl Exchanges {
             return None;
         }
         if let State::HandedOff { channel, request, .. } = self.connections[index].state {
-            self.orphan_request(channel as usize, request);
+            self.orphan_request(channel, request);
         }
         if self.connections[index].shared {
             self.forget(index);

@@ -482,7 +482,7 @@ impl Exchanges {
     pub(crate) fn abort_stalled(&mut self, index: ConnKey) {
         if let Some(Wire::Stream { session, stream }) =
             self.connections.get(index).map(|connection| connection.wire)
-            && let Some(http2) = self.sessions.get_mut(session as usize)
+            && let Some(http2) = self.sessions.get_mut(session)
         {
             http2.session.cancel(StreamKey(stream));
         }
@@ -497,7 +497,7 @@ impl Exchanges {
                 .exchange
                 .as_deref_mut()
                 .and_then(|exchange| exchange.outgoing.existing()?.trailers.take());
-            if let (Some(trailers), Some(http2)) = (trailers, self.sessions.get_mut(session as usize)) {
+            if let (Some(trailers), Some(http2)) = (trailers, self.sessions.get_mut(session)) {
                 http2.session.trailers(StreamKey(stream), trailers.all());
             }
             self.end_sending(session, stream);

@@ -40,7 +40,7 @@ use rustix::net::sockopt;
 use super::Exchanges;
 use crate::connection::refusal::fields_of;
 use crate::handoff::client_of;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, UpstreamId, UpstreamKey};
 use crate::origin::{self, Client};
 use crate::proxy::{Choice, Failure, List, Server, Wish, key_of};
 use crate::step::{RequestInput, Step};
@@ -192,9 +192,9 @@ impl Exchanges {
                     if let Some(session) = call.session.as_deref_mut() {
                         self.name_server(at, session);
                     }
-                    call.statuses = self.retried_statuses(call);
+                    (call.upstream, call.statuses) = (upstream, self.retried_statuses(call));
                     self.exchange(index).dispatch.served.note_attempt(at.1);
-                    self.enter_upstream(index, upstream, attempt);
+                    self.enter_upstream(index, attempt);
                     if let Some(due) = self.upstream_due(index) {
                         self.wheel.arm(index, due);
                     }
@@ -360,9 +360,10 @@ impl Exchanges {
         self.shared.start.config.pools[usize::from(pool)].connect_timeout
     }
 
-    pub(crate) fn on_upstream(&mut self, key: u32, serial: u32, flags: epoll::EventFlags) {
+    pub(crate) fn on_upstream(&mut self, id: UpstreamId, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
-        let Some(upstream) = self.upstreams.current(key, serial) else { return };
+        let key = id.key;
+        let Some(upstream) = self.upstreams.current(id) else { return };
         upstream.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         if upstream.http2.is_some() {
             return self.on_http2(key, flags);
@@ -402,7 +403,13 @@ impl Exchanges {
     }
 
     /// Logs what a server has done wrong, and reports it to the balancer. Gives back the cause as it counts for the client.
-    pub(crate) fn note_failed_server(&mut self, index: ConnKey, key: u32, cause: Cause, why: &str) -> Cause {
+    pub(crate) fn note_failed_server(
+        &mut self,
+        index: ConnKey,
+        key: UpstreamKey,
+        cause: Cause,
+        why: &str,
+    ) -> Cause {
         let Some(connection) = self.upstreams.get(key) else { return cause };
         let (at, used) = (connection.at, connection.used);
         self.row.request_timeouts.add(u64::from(cause == Cause::Late));
@@ -457,7 +464,7 @@ impl Exchanges {
     }
 
     /// Sends the request over another connection.
-    pub(crate) fn retry_server(&mut self, index: ConnKey, key: u32) {
+    pub(crate) fn retry_server(&mut self, index: ConnKey, key: UpstreamKey) {
         let Some(mut attempt) = self.take_attempt(index) else { return };
         let stays = attempt.call_mut().is_some_and(|call| std::mem::take(&mut call.stays));
         if stays && !self.has_place(&attempt) {
@@ -477,7 +484,7 @@ impl Exchanges {
     }
 
     /// A request leaves its connection for another one to the same server: it keeps its place there.
-    pub(super) fn hold_place(&mut self, key: u32, attempt: &mut Attempt) {
+    pub(super) fn hold_place(&mut self, key: UpstreamKey, attempt: &mut Attempt) {
         let Some(at) = self.upstreams.get(key).map(|connection| connection.at) else { return };
         let (Some(table), Some(call)) = (self.shared.servers(at.0), attempt.call_mut()) else { return };
         // An unlimited one has room anyhow, and another may be better now.
@@ -545,7 +552,7 @@ impl Exchanges {
     }
 
     /// The deadline of a request that a server has; the table at the top of the file has them.
-    pub(crate) fn on_server_timeout(&mut self, index: ConnKey, key: u32) {
+    pub(crate) fn on_server_timeout(&mut self, index: ConnKey, key: UpstreamKey) {
         let waits_for_client = self.has_output(index);
         let Some(attempt) = self.attempt_mut(index) else { return };
         let (begun, switched) = (attempt.begun, attempt.filter.switched());
@@ -579,7 +586,7 @@ impl Exchanges {
     }
 
     /// `request_total_timeout` of a request has passed. The timeout says nothing about the health of the server.
-    pub(crate) fn end_server_total(&mut self, index: ConnKey, key: u32) {
+    pub(crate) fn end_server_total(&mut self, index: ConnKey, key: UpstreamKey) {
         self.row.request_timeouts.add(1);
         let at = self.upstreams.get(key).map(|upstream| upstream.at);
         if let Some(at) = at {
@@ -601,7 +608,7 @@ impl Exchanges {
     /// Reads once from the connection to a server, or to another thread.
     pub(crate) fn receive_from_server(
         &mut self,
-        key: u32,
+        key: UpstreamKey,
         rx: &mut Vec<u8>,
     ) -> Result<Read, (Cause, String)> {
         let Some(upstream) = self.upstreams.get(key) else { return Ok(Read::Drained) };
@@ -641,7 +648,7 @@ impl Exchanges {
     }
 
     /// The server's connection is of no use for anything else.
-    pub(crate) fn leave_server(&mut self, key: u32) {
+    pub(crate) fn leave_server(&mut self, key: UpstreamKey) {
         if let Some(at) = self.upstreams.get(key).map(|connection| connection.at) {
             self.forgive(at);
         }
@@ -649,7 +656,7 @@ impl Exchanges {
     }
 
     /// The response is out: the connection is kept, if nothing can be in it.
-    pub(crate) fn release_server(&mut self, key: u32, attempt: &Attempt) {
+    pub(crate) fn release_server(&mut self, key: UpstreamKey, attempt: &Attempt) {
         let sent = match &attempt.by {
             By::Server(call) => call.is_sent() && attempt.is_fed(),
             By::Process(_) | By::Thread(_) | By::Fill(_) => true,
@@ -703,13 +710,13 @@ impl Exchanges {
     }
 
     /// After a panic: the connection to the server is closed, and the client's with it.
-    pub(crate) fn lose_upstream(&mut self, key: u32, serial: u32) {
-        if self.upstreams.current(key, serial).is_some_and(|upstream| upstream.http2.is_some()) {
-            return self.lose_http2(key);
+    pub(crate) fn lose_upstream(&mut self, id: UpstreamId) {
+        if self.upstreams.current(id).is_some_and(|upstream| upstream.http2.is_some()) {
+            return self.lose_http2(id.key);
         }
-        match self.upstreams.current(key, serial).map(|upstream| upstream.index) {
+        match self.upstreams.current(id).map(|upstream| upstream.index) {
             Some(Some(index)) => self.close(index),
-            Some(None) => self.drop_upstream(key),
+            Some(None) => self.drop_upstream(id.key),
             None => {}
         }
     }

@@ -10,12 +10,12 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use super::Exchanges;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, UpstreamKey};
 use crate::step::RequestInput;
 use crate::upstream::connections::UpstreamConnection;
 use crate::upstream::http2::{DEADLINE_FIELDS, Http2, Rpc, Spoken};
 use crate::upstream::server::{Call, Dialect, Written};
-use crate::upstream::{Attempt, By, Feed, Read};
+use crate::upstream::{Attempt, By, Feed, Read, Source};
 use maitred_config::Pool;
 use maitred_files::RequestContext;
 use maitred_files::exchange::Field;
@@ -76,16 +76,16 @@ impl Exchanges {
     }
 
     /// The request of the connection at `index`, if it is at this connection to a server.
-    pub(crate) fn stream_mut(&mut self, index: ConnKey, key: u32) -> Option<&mut Spoken> {
+    pub(crate) fn stream_mut(&mut self, index: ConnKey, key: UpstreamKey) -> Option<&mut Spoken> {
         let attempt = self.connections.get_mut(index)?.attempt_mut()?;
-        if attempt.key != key {
+        if attempt.source() != Source::Server(key) {
             return None;
         }
         attempt.http2_mut()
     }
 
     /// Opens the stream of a request, and puts into frames what there is room for.
-    pub(crate) fn send_stream_request(&mut self, index: ConnKey, key: u32) {
+    pub(crate) fn send_stream_request(&mut self, index: ConnKey, key: UpstreamKey) {
         let now = self.clock.now;
         let scheme = self.scheme_towards(key);
         let Some(upstream) = self.upstreams.get(key) else { return };
@@ -117,7 +117,7 @@ impl Exchanges {
     }
 
     /// `:scheme` of requests on a connection.
-    fn scheme_towards(&mut self, key: u32) -> &'static str {
+    fn scheme_towards(&mut self, key: UpstreamKey) -> &'static str {
         match self.upstreams.get(key).is_some_and(|connection| connection.tls.is_some()) {
             true => "https",
             false => "http",
@@ -125,7 +125,7 @@ impl Exchanges {
     }
 
     /// A connection takes no further stream, although it did when the request was given to it: the request gets another one.
-    fn join_another(&mut self, index: ConnKey, key: u32) {
+    fn join_another(&mut self, index: ConnKey, key: UpstreamKey) {
         if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
             self.forgive(at);
         }
@@ -143,14 +143,14 @@ impl Exchanges {
     }
 
     /// Something has come for a request, or room for more of it.
-    pub(crate) fn on_stream(&mut self, key: u32, index: ConnKey) {
+    pub(crate) fn on_stream(&mut self, key: UpstreamKey, index: ConnKey) {
         if self.stream_mut(index, key).is_some() {
             self.pump_to_client(index);
         }
     }
 
     /// Takes what has come, and sends it on.
-    pub(crate) fn read_stream(&mut self, index: ConnKey, key: u32, moved: &mut usize) -> Read {
+    pub(crate) fn read_stream(&mut self, index: ConnKey, key: UpstreamKey, moved: &mut usize) -> Read {
         let Some(attempt) = self.attempt_mut(index) else { return Read::Failed };
         attempt.drained = true;
         let Some(spoken) = attempt.http2_mut() else { return Read::Failed };
@@ -182,7 +182,7 @@ impl Exchanges {
     }
 
     /// The time of a call is over: its stream is cancelled, and its client learns why.
-    pub(crate) fn end_call(&mut self, index: ConnKey, key: u32) {
+    pub(crate) fn end_call(&mut self, index: ConnKey, key: UpstreamKey) {
         self.row.request_timeouts.add(1);
         let headed = self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written());
         let Some(spoken) = self.stream_mut(index, key) else { return };
@@ -201,7 +201,7 @@ impl Exchanges {
     }
 
     /// A request has nothing to do with its stream any more. What has not ended is cancelled.
-    pub(crate) fn leave_stream(&mut self, index: ConnKey, key: u32, attempt: &mut Attempt) {
+    pub(crate) fn leave_stream(&mut self, index: ConnKey, key: UpstreamKey, attempt: &mut Attempt) {
         let stream = attempt.http2_mut().and_then(|spoken| spoken.stream.take());
         let Some(connection) = self.upstreams.get(key) else { return };
         let (at, server) = (connection.at, connection.server.clone());

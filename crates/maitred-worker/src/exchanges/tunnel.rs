@@ -22,7 +22,7 @@ use super::Exchanges;
 use crate::connection::State;
 use crate::connection::tunnel::Tunnel;
 use crate::connection::wire::Received;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, RelayKey};
 use crate::upstream::failure::Cause;
 use crate::upstream::far_end::FarEnd;
 use crate::upstream::{By, Source};
@@ -67,7 +67,7 @@ impl Exchanges {
             Source::Fill => None,
             Source::Server(key) | Source::Thread(key) => self.upstreams.far_end(key),
             Source::Relay(relay) => {
-                let relay = self.pools.relays.get(relay as usize);
+                let relay = self.pools.relays.get(relay);
                 relay.map(|relay| FarEnd::Clear(relay.socket()))
             }
         }
@@ -166,8 +166,8 @@ impl Exchanges {
     }
 
     /// Has epoll report what comes from the process, and when it takes more.
-    fn watch_both_ways(&mut self, key: u32) -> bool {
-        let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return true };
+    fn watch_both_ways(&mut self, key: RelayKey) -> bool {
+        let Some(relay) = self.processes.pools.relays.get_mut(key) else { return true };
         if std::mem::take(&mut relay.watched) {
             let _ = epoll::delete(&self.processes.clients.base.epoll, relay.socket());
         }
@@ -212,7 +212,7 @@ impl Exchanges {
     }
 
     /// Nothing more will come from the process of a relay.
-    pub(crate) fn note_relay_end(&mut self, index: ConnKey, relay: u32) {
+    pub(crate) fn note_relay_end(&mut self, index: ConnKey, relay: RelayKey) {
         let detached = self.is_detached(relay);
         let Some(attempt) = self.attempt_mut(index) else { return };
         match (attempt.tunnel.as_deref_mut(), &mut attempt.by) {
@@ -239,7 +239,7 @@ impl Exchanges {
 
     /// The process has finished sending, and the client has all of it.
     pub(crate) fn half_close_client(&mut self, index: ConnKey, source: Source) {
-        let relay = self.relay_of(index).and_then(|relay| self.pools.relays.get(relay as usize));
+        let relay = self.relay_of(index).and_then(|relay| self.pools.relays.get(relay));
         let gone = relay.is_none_or(|relay| relay.gone);
         let Some(tunnel) = self.tunnel_mut(index) else { return };
         if gone || (tunnel.client_ended && tunnel.out.is_empty()) {

@@ -107,7 +107,7 @@ impl Exchanges {
             By::Process(_) => attempt.heard_at + timeout,
             By::Server(_) if self.waits_for_body(index) => self.body_due(index)?,
             By::Server(call) => {
-                let connected = self.upstreams.is_connected(attempt.key);
+                let connected = self.upstreams.is_connected(call.upstream);
                 let period = if connected { timeout } else { self.connect_timeout(exchange.dispatch.pool?) };
                 let period = if call.half_closed { period.min(HALF_CLOSED_TIMEOUT) } else { period };
                 let due = attempt.heard_at + period;

@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use crate::keys::{Key, SessionKey};
 use maitred_handoff::{FromServer, PAYLOAD_BYTES_MAX, RequestFlags};
 use maitred_http::fields::FieldLines;
 use maitred_http::uri::{self, Slashes};
@@ -221,7 +222,12 @@ fn connections() -> [(&'static str, Connection); 4] {
         connection.exchange().dispatch.across = Some(Box::new(request));
         connection
     };
-    let stream = Connection::new(Wire::Stream { session: 0, stream: 1 }, Remote::new(None), false, now);
+    let stream = Connection::new(
+        Wire::Stream { session: SessionKey::of(0), stream: 1 },
+        Remote::new(None),
+        false,
+        now,
+    );
     [("http/1", plain()), ("stream", stream), ("thread", across(true)), ("mute thread", across(false))]
 }
 

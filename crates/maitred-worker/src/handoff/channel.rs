@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, LinkKey};
 use hashbrown::{HashMap, HashSet};
 use maitred_handoff::MESSAGE_DESCRIPTORS_MAX;
 use rustix::io::Errno;
@@ -143,7 +143,7 @@ pub(crate) struct Channel {
     /// Requests of other worker processes that it has, by their numbers there.
     pub away: HashMap<u32, Away>,
     /// Keys of the links to these ([`super::link`]).
-    pub links: Vec<usize>,
+    pub links: Vec<LinkKey>,
     /// What the numbers of this worker process's connections have in their upper bits there.
     pub tag: u32,
     /// The channel belongs to another worker process, and is reached over a link.

@@ -43,6 +43,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use super::socket::{Flushed, RECEIVE_BYTES, Received};
+use crate::keys::ChannelKey;
 use maitred_base::passed::Passed;
 
 /// The bits in which the numbers of connections differ between the worker processes that use a process at the same time. Indices
@@ -138,8 +139,8 @@ pub(crate) struct Frame {
 /// The owner's end of a link. See the module.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Key of the channel.
-    pub channel: usize,
+    /// Key of the channel; [`NONE`](crate::keys::Key::NONE) once the process has exited.
+    pub channel: ChannelKey,
     /// The process.
     pub epoch: u64,
     /// The tag of its connections.
@@ -177,7 +178,7 @@ fn split_frame(input: &[u8]) -> Result<Option<(Header, &[u8])>, &'static str> {
 
 impl Link {
     /// A link over which nothing was said.
-    pub(crate) fn new(channel: usize, epoch: u64, tag: u32, socket: OwnedFd) -> Link {
+    pub(crate) fn new(channel: ChannelKey, epoch: u64, tag: u32, socket: OwnedFd) -> Link {
         Link {
             channel,
             epoch,

@@ -4,21 +4,19 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use slab::Slab;
-
 use super::link::Link;
 use super::{Channel, Choice, Relay};
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey, LinkKey, RelayKey, Table};
 
 /// All pools on one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
     /// Channels of the home slots of all pools.
-    pub channels: Slab<Channel>,
+    pub channels: Table<ChannelKey, Channel>,
     /// Relays of all channels.
-    pub relays: Slab<Relay>,
+    pub relays: Table<RelayKey, Relay>,
     /// Links to worker processes that use these channels too.
-    pub links: Slab<Link>,
+    pub links: Table<LinkKey, Link>,
     /// Links of channels that are about to come, by the processes' epochs.
     pub coming: Vec<(u64, OwnedFd)>,
     /// The pools of the configuration, one for each.
@@ -29,7 +27,7 @@ pub(crate) struct Pools {
 #[derive(Debug, Default)]
 pub(crate) struct LocalPool {
     /// Keys of its channels.
-    pub channels: Vec<usize>,
+    pub channels: Vec<ChannelKey>,
     /// Indices of the connections that wait, oldest first. A connection that goes away is taken out.
     pub queue: VecDeque<ConnKey>,
     /// How many of them wait for the process of one slot.
@@ -46,9 +44,9 @@ impl Pools {
     /// Room for `count` pools.
     pub(crate) fn new(count: usize) -> Self {
         Pools {
-            channels: Slab::new(),
-            relays: Slab::new(),
-            links: Slab::new(),
+            channels: Table::new(),
+            relays: Table::new(),
+            links: Table::new(),
             coming: Vec::new(),
             pools: std::iter::repeat_with(LocalPool::default).take(count).collect(),
         }
@@ -56,7 +54,7 @@ impl Pools {
 
     /// The channel that takes the next request of a pool: the one with most room; when all are busy, the one in which
     /// the request is expected to wait least, if that is short enough to be worth a batch.
-    pub(crate) fn choose(&self, pool: usize, now: Instant) -> Option<usize> {
+    pub(crate) fn choose(&self, pool: usize, now: Instant) -> Option<ChannelKey> {
         let pool = self.pools.get(pool)?;
         let channels = || pool.channels.iter().filter_map(|key| Some((*key, self.channels.get(*key)?)));
         let roomy = channels().filter(|(_, channel)| channel.room() > 0);
@@ -68,7 +66,7 @@ impl Pools {
     }
 
     /// The channel of a slot, if its process takes another request now.
-    pub(crate) fn choose_slot(&self, pool: usize, slot: u16, now: Instant) -> Option<usize> {
+    pub(crate) fn choose_slot(&self, pool: usize, slot: u16, now: Instant) -> Option<ChannelKey> {
         let keys = &self.pools.get(pool)?.channels;
         let mut found = keys.iter().filter_map(|key| Some((*key, self.channels.get(*key)?)));
         let (key, channel) = found.find(|(_, channel)| channel.id.slot == slot && channel.is_live())?;

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey, RelayKey};
 use maitred_base::budget::Permit;
 use maitred_base::passed::{Lane, Passed};
 
@@ -22,11 +22,23 @@ pub(crate) const RELAY_BIT: u32 = 1 << 31;
 /// `net.core.wmem_max` is smaller, that is the bound.
 const RESPONSE_BYTES: usize = 512 << 10;
 
+impl RelayKey {
+    /// The number that a process knows the relay by.
+    pub(crate) const fn known_as(self) -> u32 {
+        RELAY_BIT | self.number()
+    }
+
+    /// The relay that a process knows by this number; `None` if the number is that of a connection.
+    pub(crate) fn of_known(number: u32) -> Option<RelayKey> {
+        (number & RELAY_BIT != 0).then_some(RelayKey::from_number(number & !RELAY_BIT))
+    }
+}
+
 /// One relay, seen from Maitred's end.
 #[derive(Debug)]
 pub(crate) struct Relay {
     /// Key of the channel of the process that has the far end.
-    pub channel: u32,
+    pub channel: ChannelKey,
     /// Index of the connection whose response comes through it; `None` while it is free, or when the client has gone.
     pub index: Option<ConnKey>,
     /// Responses that came through it, the present one included; wraps around.
@@ -53,7 +65,7 @@ impl Relay {
     ///
     /// # Errors
     /// What socketpair(2) says.
-    pub(crate) fn new(channel: u32, held: Permit, lane: Lane) -> io::Result<(Relay, OwnedFd)> {
+    pub(crate) fn new(channel: ChannelKey, held: Permit, lane: Lane) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         // As much as the kernel allows; less works as well.
@@ -88,7 +100,7 @@ impl Relay {
 /// front, and the fewest that were free at a time are what could have been done without.
 #[derive(Debug, Default)]
 pub(crate) struct IdleRelays {
-    free: Vec<u32>,
+    free: Vec<RelayKey>,
     /// The fewest that were free in this period.
     fewest: usize,
     /// Relays of the period before that are still to go.
@@ -97,24 +109,24 @@ pub(crate) struct IdleRelays {
 
 impl IdleRelays {
     /// Takes a relay for the next request.
-    pub(crate) fn pop(&mut self) -> Option<u32> {
+    pub(crate) fn pop(&mut self) -> Option<RelayKey> {
         let key = self.free.pop();
         self.fewest = self.fewest.min(self.free.len());
         key
     }
 
     /// Adds a relay that is free from now on.
-    pub(crate) fn push(&mut self, key: u32) {
+    pub(crate) fn push(&mut self, key: RelayKey) {
         self.free.push(key);
     }
 
     /// The relay that has been free longest.
-    pub(crate) fn first(&self) -> Option<u32> {
+    pub(crate) fn first(&self) -> Option<RelayKey> {
         self.free.first().copied()
     }
 
     /// Removes a relay that is not there any more.
-    pub(crate) fn remove(&mut self, key: u32) {
+    pub(crate) fn remove(&mut self, key: RelayKey) {
         self.free.retain(|idle| *idle != key);
         self.fewest = self.fewest.min(self.free.len());
     }
@@ -136,7 +148,7 @@ impl IdleRelays {
     }
 
     /// Takes out some of those that are to go.
-    pub(crate) fn take_surplus(&mut self, max: usize) -> Vec<u32> {
+    pub(crate) fn take_surplus(&mut self, max: usize) -> Vec<RelayKey> {
         let taken = self.surplus.min(max).min(self.free.len());
         // Requests may have come meanwhile, and taken from the back what was to stay.
         self.surplus = if taken < max { 0 } else { self.surplus - taken };
@@ -147,20 +159,32 @@ impl IdleRelays {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Key as _;
+
+    fn keys(places: impl IntoIterator<Item = usize>) -> Vec<RelayKey> {
+        places.into_iter().map(RelayKey::of).collect()
+    }
+
+    #[test]
+    fn a_process_knows_relays_by_other_numbers_than_connections() {
+        let relay = RelayKey::of(7);
+        assert_eq!(RelayKey::of_known(relay.known_as()), Some(relay));
+        assert_eq!(RelayKey::of_known(crate::keys::conn(7).number()), None);
+    }
 
     #[test]
     fn what_nobody_needed_for_a_period_goes() {
         let mut idle = IdleRelays::default();
-        (0..100).for_each(|key| idle.push(key));
+        keys(0..100).into_iter().for_each(|key| idle.push(key));
         idle.end_period();
         assert!(idle.take_surplus(64).is_empty(), "they were busy in that period");
         // Three at a time are needed in the next one.
-        let busy: Vec<u32> = (0..3).filter_map(|_| idle.pop()).collect();
-        assert_eq!(busy, [99, 98, 97]);
+        let busy: Vec<RelayKey> = (0..3).filter_map(|_| idle.pop()).collect();
+        assert_eq!(busy, keys([99, 98, 97]));
         busy.into_iter().for_each(|key| idle.push(key));
         idle.end_period();
-        assert_eq!(idle.take_surplus(64), (0..64).collect::<Vec<_>>());
-        assert_eq!(idle.take_surplus(64), (64..97).collect::<Vec<_>>());
+        assert_eq!(idle.take_surplus(64), keys(0..64));
+        assert_eq!(idle.take_surplus(64), keys(64..97));
         assert!(idle.take_surplus(64).is_empty());
         idle.end_period();
         assert_eq!(idle.take_surplus(64).len(), 3, "none is needed");
@@ -170,24 +194,24 @@ mod tests {
     #[test]
     fn where_descriptors_are_short_all_that_are_free_go() {
         let mut idle = IdleRelays::default();
-        (0..10).for_each(|key| idle.push(key));
+        keys(0..10).into_iter().for_each(|key| idle.push(key));
         idle.give_up();
-        assert_eq!(idle.pop(), Some(9), "until then they are used");
-        assert_eq!(idle.take_surplus(4), [0, 1, 2, 3]);
-        assert_eq!(idle.take_surplus(64), [4, 5, 6, 7, 8]);
-        idle.push(9);
+        assert_eq!(idle.pop(), Some(RelayKey::of(9)), "until then they are used");
+        assert_eq!(idle.take_surplus(4), keys(0..4));
+        assert_eq!(idle.take_surplus(64), keys(4..9));
+        idle.push(RelayKey::of(9));
         assert!(idle.take_surplus(64).is_empty());
     }
 
     #[test]
     fn what_is_gone_or_busy_is_not_given_back() {
         let mut idle = IdleRelays::default();
-        (0..10).for_each(|key| idle.push(key));
+        keys(0..10).into_iter().for_each(|key| idle.push(key));
         idle.end_period();
-        idle.remove(0);
+        idle.remove(RelayKey::of(0));
         idle.end_period();
         (0..5).for_each(|_| assert!(idle.pop().is_some()));
-        assert_eq!(idle.take_surplus(64), [1, 2, 3, 4]);
+        assert_eq!(idle.take_surplus(64), keys(1..5));
         idle.clear();
         idle.end_period();
         assert!(idle.take_surplus(64).is_empty());

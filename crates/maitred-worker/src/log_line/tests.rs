@@ -3,6 +3,7 @@ use crate::connection::State;
 use crate::connection::dispatch::Dispatch;
 use crate::connection::remote::Remote;
 use crate::connection::wire::Wire;
+use crate::keys::{ChannelKey, Key, RelayKey};
 use crate::testing::{filter, shared, sockets};
 use crate::upstream::By;
 use crate::upstream::relay::Handed;
@@ -48,7 +49,7 @@ fn connection() -> Connection {
 #[test]
 fn the_status_of_an_aborted_response_names_the_cause() {
     let handed = |lost| {
-        let handed = Handed { lost, ..Handed::new((0, 1), false) };
+        let handed = Handed { lost, ..Handed::new(RelayKey::of(0), (ChannelKey::of(0), 1), false) };
         Box::new(Attempt::new(filter(), true, None, By::Process(handed), std::time::Instant::now()))
     };
     for (overdue, lost, cancelled, expected) in [

@@ -23,8 +23,8 @@ use super::Processes;
 use crate::agenda::Next;
 use crate::connection::{After, State};
 use crate::frame::payload_bytes_max;
-use crate::handoff::{Allowance, Phase, RELAY_BIT, Received};
-use crate::keys::ConnKey;
+use crate::handoff::{Allowance, Phase, Received};
+use crate::keys::{ChannelKey, ConnKey, RelayKey};
 use crate::processes::links::{LINK_ENDED, Word};
 use crate::processes::lost::Sent;
 use crate::processes::reasons::{CANCEL_TIMEOUT, CLOSED, STUCK_AFTER};
@@ -38,7 +38,7 @@ use maitred_files::{Segment, Summary};
 const READS_PER_TURN_MAX: u32 = 16;
 
 impl Processes {
-    pub(crate) fn on_channel(&mut self, key: usize, epoch: u32, flags: epoll::EventFlags) {
+    pub(crate) fn on_channel(&mut self, key: ChannelKey, epoch: u32, flags: epoll::EventFlags) {
         let Some(channel) = self.pools.channels.get(key) else { return };
         if channel.id.epoch as u32 & 0x00ff_ffff != epoch {
             return;
@@ -67,13 +67,13 @@ impl Processes {
         self.agenda.room(pool, key);
     }
 
-    pub(crate) fn is_linked(&self, key: usize) -> bool {
+    pub(crate) fn is_linked(&self, key: ChannelKey) -> bool {
         self.pools.channels.get(key).is_some_and(|channel| channel.linked)
     }
 
     /// Reads all that a process has sent, and acts on it; `to_the_end` if its end is known to be there, which makes no edge of
     /// its own when bytes come before it.
-    pub(crate) fn read_channel(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
+    pub(crate) fn read_channel(&mut self, key: ChannelKey, to_the_end: bool) -> Result<Received, String> {
         let shared = self.shared;
         for _ in 0..READS_PER_TURN_MAX {
             if self.take_frames(key)? == Frames::Wait {
@@ -99,7 +99,7 @@ impl Processes {
     }
 
     /// Acts on the frames that are there, up to one whose descriptors have not been checked.
-    fn take_frames(&mut self, key: usize) -> Result<Frames, String> {
+    fn take_frames(&mut self, key: ChannelKey) -> Result<Frames, String> {
         let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Frames::All) };
         let mut input = std::mem::take(&mut channel.input);
         let (mut at, mut frames) = (0, Frames::All);
@@ -139,7 +139,7 @@ impl Processes {
         Ok(frames)
     }
 
-    fn act_on_frame(&mut self, key: usize, frame: FromApp<'_>) -> Result<(), String> {
+    fn act_on_frame(&mut self, key: ChannelKey, frame: FromApp<'_>) -> Result<(), String> {
         match frame {
             FromApp::Hello(hello) => self.on_hello(key, &hello)?,
             FromApp::Done(done) => self.on_done(key, &done)?,
@@ -181,7 +181,7 @@ impl Processes {
         Ok(())
     }
 
-    fn on_hello(&mut self, key: usize, hello: &Hello<'_>) -> Result<(), String> {
+    fn on_hello(&mut self, key: ChannelKey, hello: &Hello<'_>) -> Result<(), String> {
         let spoken = hello.version_min..=hello.version_max;
         if !spoken.contains(&VERSION) {
             return Err(format!("it speaks versions {spoken:?} of the protocol; {VERSION} is needed"));
@@ -214,7 +214,7 @@ impl Processes {
     /// Connection and number of a request that the process names; an error if it does not have that request.
     pub(crate) fn in_flight(
         &self,
-        key: usize,
+        key: ChannelKey,
         connection: u32,
         request: u32,
     ) -> Result<(Option<ConnKey>, u32), String> {
@@ -228,7 +228,7 @@ impl Processes {
     }
 
     /// A request is answered: the connection is reclaimed.
-    fn on_done(&mut self, key: usize, done: &Done) -> Result<(), String> {
+    fn on_done(&mut self, key: ChannelKey, done: &Done) -> Result<(), String> {
         let now = self.clock.now;
         let (index, number) = self.in_flight(key, done.connection, done.request)?;
         let channel = &mut self.pools.channels[key];
@@ -239,12 +239,12 @@ impl Processes {
         if let Some(row) = self.slot_row(key) {
             row.answered(done.status, done.service_us);
         }
-        if number & RELAY_BIT != 0 {
-            self.on_relay_done(number & !RELAY_BIT, done.outcome == Outcome::Broken);
+        if let Some(relay) = RelayKey::of_known(number) {
+            self.on_relay_done(relay, done.outcome == Outcome::Broken);
             return Ok(());
         }
         let Some(index) = index else { return Ok(()) };
-        let has = (key as u32, done.request);
+        let has = (key, done.request);
         if !self.connections.get(index).is_some_and(|connection| connection.is_handed_off_as(has)) {
             return Ok(());
         }
@@ -291,7 +291,7 @@ impl Processes {
     /// The process returns a piece of a response, to be sent after what it wrote itself.
     pub(crate) fn on_tail(
         &mut self,
-        key: usize,
+        key: ChannelKey,
         connection: u32,
         request: u32,
         piece: Segment,
@@ -305,7 +305,13 @@ impl Processes {
     }
 
     /// The process keeps the connection for good: the connection has another protocol from now on.
-    fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
+    fn on_detach(
+        &mut self,
+        key: ChannelKey,
+        connection: u32,
+        request: u32,
+        status: u16,
+    ) -> Result<(), String> {
         let (index, number) = self.in_flight(key, connection, request)?;
         let connection = index.and_then(|index| self.connections.get(index));
         if !connection.is_none_or(|connection| connection.may_detach()) {
@@ -318,10 +324,10 @@ impl Processes {
         let channel = &mut self.pools.channels[key];
         channel.in_flight.remove(&request);
         channel.note_done(request);
-        if number & RELAY_BIT != 0 {
+        if let Some(relay) = RelayKey::of_known(number) {
             // The process keeps its end of the relay: it is not counted any more.
             channel.relays = channel.relays.saturating_sub(1);
-            self.detach_relay(number & !RELAY_BIT);
+            self.detach_relay(relay);
             return Ok(());
         }
         channel.known.remove(ConnKey::from_number(number));
@@ -343,8 +349,8 @@ impl Processes {
         let (key, request, number) = match &connection.state {
             State::HandedOff { channel, request, .. } => (*channel, *request, index.number()),
             State::Upstream(attempt) => match &attempt.by {
-                By::Process(handed) if !handed.done && !self.is_detached(attempt.key) => {
-                    (handed.request.0, handed.request.1, RELAY_BIT | attempt.key)
+                By::Process(handed) if !handed.done && !self.is_detached(handed.relay) => {
+                    (handed.request.0, handed.request.1, handed.relay.known_as())
                 }
                 _ => return,
             },
@@ -354,15 +360,15 @@ impl Processes {
             return;
         }
         self.row.cancelled.add(1);
-        if let Some(found) = self.pools.channels.get_mut(key as usize) {
+        if let Some(found) = self.pools.channels.get_mut(key) {
             found.cancel(request, number);
-            self.touch(key as usize);
+            self.touch(key);
         }
     }
 
     /// The client of a request has gone, or has had another answer. Later messages of its process about it must not be taken to
     /// be about the next connection of that index.
-    pub(crate) fn orphan_request(&mut self, key: usize, request: u32) {
+    pub(crate) fn orphan_request(&mut self, key: ChannelKey, request: u32) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let Some(found) = channel.in_flight.get_mut(&request) else { return };
         if let Some(index) = found.index.take() {

@@ -2,6 +2,7 @@
 //!
 //! That is no fault of the process that they lead to (PROTOCOL.md section 2), and nothing reports when there is room again.
 
+use crate::keys::{ChannelKey, LinkKey};
 use std::time::{Duration, Instant};
 
 /// When it is tried again: descriptors are received within a turn of a process.
@@ -11,9 +12,9 @@ const AGAIN: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Waiting {
     /// A channel, by its key.
-    Channel(usize),
+    Channel(ChannelKey),
     /// A link, by its key.
-    Link(usize),
+    Link(LinkKey),
 }
 
 /// All that waits, and until when.
@@ -52,17 +53,21 @@ impl Crowded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Key as _;
 
     #[test]
     fn what_waits_is_tried_once_and_not_at_once() {
         let (mut crowded, now) = (Crowded::default(), Instant::now());
         assert_eq!(crowded.next(), None);
-        crowded.add(Waiting::Channel(3), now);
-        crowded.add(Waiting::Link(3), now + AGAIN / 2);
-        crowded.add(Waiting::Channel(3), now + AGAIN / 2);
+        crowded.add(Waiting::Channel(ChannelKey::of(3)), now);
+        crowded.add(Waiting::Link(LinkKey::of(3)), now + AGAIN / 2);
+        crowded.add(Waiting::Channel(ChannelKey::of(3)), now + AGAIN / 2);
         assert_eq!(crowded.next(), Some(now + AGAIN));
         assert!(crowded.take(now).is_empty());
-        assert_eq!(crowded.take(now + AGAIN), [Waiting::Channel(3), Waiting::Link(3)]);
+        assert_eq!(
+            crowded.take(now + AGAIN),
+            [Waiting::Channel(ChannelKey::of(3)), Waiting::Link(LinkKey::of(3))]
+        );
         assert!(crowded.next().is_none() && crowded.take(now + AGAIN).is_empty());
     }
 }

@@ -21,6 +21,7 @@ use crate::connection::retry::RetryState;
 use crate::handoff::{
     Allowance, Channel, DrainMode, Health, OPEN_FILES_DEFAULT, Phase, RELAY_BIT, Received, Relay,
 };
+use crate::keys::ChannelKey;
 use crate::processes::links::LINK_ENDED;
 use crate::processes::reasons::CLOSED;
 use crate::shared::Outgoing;
@@ -80,9 +81,9 @@ impl Processes {
     }
 
     /// Has epoll report what comes on a channel.
-    pub(crate) fn watch_channel(&self, key: usize) -> Result<(), String> {
+    pub(crate) fn watch_channel(&self, key: ChannelKey) -> Result<(), String> {
         let channel = &self.pools.channels[key];
-        let token = Token::Channel { key: key as u32, epoch: channel.id.epoch as u32 };
+        let token = Token::Channel { key, epoch: channel.id.epoch as u32 };
         use epoll::EventFlags as F;
         let flags = F::IN | F::OUT | F::RDHUP | F::ET;
         let added = epoll::add(&self.epoll, channel.socket(), token.pack(), flags);
@@ -122,12 +123,12 @@ impl Processes {
         self.settle_process(key);
     }
 
-    pub(crate) fn key_of(&self, id: SlotId) -> Option<usize> {
+    pub(crate) fn key_of(&self, id: SlotId) -> Option<ChannelKey> {
         self.pools.channels.iter().find(|(_, channel)| channel.id.epoch == id.epoch).map(|(key, _)| key)
     }
 
     /// Ends, returns or hands over a process that is to go, once nothing is under way on its channel.
-    pub(crate) fn settle_process(&mut self, key: usize) {
+    pub(crate) fn settle_process(&mut self, key: ChannelKey) {
         let shared = self.shared;
         let Some(channel) = self.pools.channels.get(key) else { return };
         if channel.leave == DrainMode::HandsOver && channel.phase == Phase::Live {
@@ -157,8 +158,8 @@ impl Processes {
 
     /// Whether a process that is to end has connections that it has taken over through relays: they go on, unless the server
     /// stops.
-    fn has_tunnels(&self, key: usize) -> bool {
-        let of = |relay: &Relay| relay.channel as usize == key && relay.detached && relay.index.is_some();
+    fn has_tunnels(&self, key: ChannelKey) -> bool {
+        let of = |relay: &Relay| relay.channel == key && relay.detached && relay.index.is_some();
         let retires = self.pools.channels.get(key).is_some_and(|channel| channel.leave == DrainMode::Retires);
         let stops = self.drain.as_ref().is_some_and(|drain| !drain.has_successor());
         retires && !stops && self.pools.relays.iter().any(|(_, relay)| of(relay))
@@ -167,21 +168,21 @@ impl Processes {
     /// The same for all that are to go: what they wait for may have ended in another thread.
     pub(crate) fn settle_leaving(&mut self) {
         let leaving = self.pools.channels.iter().filter(|(_, channel)| channel.leave != DrainMode::Stays);
-        let keys: Vec<usize> = leaving.map(|(key, _)| key).collect();
+        let keys: Vec<ChannelKey> = leaving.map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.settle_process(key));
     }
 
     /// Returns a channel on which nothing is under way. The next worker process starts from nothing: the process gets the message
     /// to drop all descriptors that it keeps.
-    fn release(&mut self, key: usize) {
+    fn release(&mut self, key: ChannelKey) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         channel.leave = DrainMode::WhenIdle;
         channel.forget_all();
         channel.idle_relays.clear();
         let mut idle = Vec::new();
-        let own = |relay: &Relay| relay.channel as usize == key && !relay.orphan;
+        let own = |relay: &Relay| relay.channel == key && !relay.orphan;
         for (number, relay) in self.pools.relays.iter_mut().filter(|(_, relay)| own(relay)) {
-            channel.forget_number(RELAY_BIT | number as u32);
+            channel.forget_number(number.known_as());
             // A response may still be on its way to a slow client.
             (relay.orphan, relay.spoilt) = (true, true);
             if relay.index.is_none() {
@@ -204,7 +205,7 @@ impl Processes {
     }
 
     /// Takes a channel out of everything that refers to it.
-    fn take_out(&mut self, key: usize) -> Option<Channel> {
+    fn take_out(&mut self, key: ChannelKey) -> Option<Channel> {
         let mut channel = self.pools.channels.try_remove(key)?;
         self.drop_links(&mut channel);
         let _ = epoll::delete(&self.epoll, channel.socket());
@@ -229,7 +230,7 @@ impl Processes {
         self.check_orphans();
         self.settle_leaving();
         let (mut silent, mut asked) = (Vec::new(), Vec::new());
-        for (key, channel) in &mut self.pools.channels {
+        for (key, channel) in self.pools.channels.iter_mut() {
             let pool = shared.start.config.pools.get(usize::from(channel.id.pool));
             let Some(interval) = pool.map(|pool| pool.health_interval).filter(|time| !time.is_zero()) else {
                 continue;
@@ -255,7 +256,7 @@ impl Processes {
     }
 
     /// The process reads no more frames, but finishes what it has. Requests that it cannot have read go to another one.
-    pub(crate) fn let_leave(&mut self, key: usize) {
+    pub(crate) fn let_leave(&mut self, key: ChannelKey) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         if channel.phase == Phase::Live {
             channel.phase = Phase::Leaving;
@@ -270,7 +271,7 @@ impl Processes {
     }
 
     /// Marks a process as failed, and has the master end it. The requests of the process stay with it until it has exited.
-    pub(crate) fn fail_worker(&mut self, key: usize, why: &str) {
+    pub(crate) fn fail_worker(&mut self, key: ChannelKey, why: &str) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         if matches!(channel.phase, Phase::Failed(_)) {
             return;
@@ -311,7 +312,7 @@ impl Processes {
     }
 
     /// The process of a channel has exited; or its link has ended, and there will be no more messages of it here.
-    pub(crate) fn lose_process(&mut self, key: usize, how: &str) {
+    pub(crate) fn lose_process(&mut self, key: ChannelKey, how: &str) {
         let id = self.pools.channels[key].id;
         let heard = match &self.pools.channels[key].phase {
             Phase::Failed(why) => Err(why.clone()),
@@ -367,13 +368,13 @@ impl Processes {
     }
 
     /// The requests whose connections such a process had, in the order in which they came.
-    fn lose_handed_off(&mut self, key: usize, channel: &Channel, may_live: bool) {
+    fn lose_handed_off(&mut self, key: ChannelKey, channel: &Channel, may_live: bool) {
         let mut lost: Vec<_> = channel.in_flight.iter().collect();
         lost.sort_unstable_by_key(|(request, _)| **request);
         for (request, found) in lost {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
-            let has = (key as u32, *request);
+            let has = (key, *request);
             let found = self.connections.get(index);
             debug_assert!(found.is_some_and(|found| found.is_handed_off_as(has)));
             if may_live {
@@ -384,7 +385,7 @@ impl Processes {
     }
 
     /// Whether a request waits for messages of this process.
-    fn is_awaited(&self, key: usize) -> bool {
+    fn is_awaited(&self, key: ChannelKey) -> bool {
         let channel = self.pools.channels.get(key);
         channel.is_some_and(|channel| {
             channel.in_flight.values().any(|found| found.index.is_some())
@@ -396,12 +397,12 @@ impl Processes {
         self.shared.board.slots.get(row?)
     }
 
-    pub(crate) fn slot_row(&self, key: usize) -> Option<&'static SlotRow> {
+    pub(crate) fn slot_row(&self, key: ChannelKey) -> Option<&'static SlotRow> {
         self.row_of(self.pools.channels.get(key)?.row)
     }
 
     /// Brings the scoreboard's row of a process up to date.
-    pub(crate) fn show_slot(&self, key: usize) {
+    pub(crate) fn show_slot(&self, key: ChannelKey) {
         let (Some(channel), Some(row)) = (self.pools.channels.get(key), self.slot_row(key)) else { return };
         let state = match channel.phase {
             Phase::Starting => SlotState::Starting,

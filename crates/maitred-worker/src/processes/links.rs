@@ -3,6 +3,7 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use crate::keys::{ChannelKey, Key, LinkKey, RelayKey};
 use maitred_handoff::{FromApp, HEADER_BYTES, Header, RequestFlags, kind};
 use rustix::event::epoll;
 
@@ -11,7 +12,7 @@ use super::crowded::Waiting;
 use crate::handoff::link::{
     CLOSING, FILE_LOST, Frame, HANDED_OVER, HandedOver, JOINED, Link, REFUSED, ROOM, free_tag,
 };
-use crate::handoff::{Arrival, Channel, DrainMode, Flushed, Phase, RELAY_BIT, Received, Relay};
+use crate::handoff::{Arrival, Channel, DrainMode, Flushed, Phase, Received, Relay};
 use crate::processes::reasons::{NO_DESCRIPTOR, STUCK_AFTER};
 use crate::shared::Outgoing;
 use crate::token::Token;
@@ -57,7 +58,7 @@ impl Processes {
     }
 
     /// Hands a channel over, if no frame of it, or of its links, is incomplete.
-    pub(crate) fn try_hand_over(&mut self, key: usize) {
+    pub(crate) fn try_hand_over(&mut self, key: ChannelKey) {
         let now = self.clock.now;
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let links = &self.pools.links;
@@ -75,10 +76,10 @@ impl Processes {
                 others.push((link, found));
             }
         }
-        let own = |(_, relay): &(usize, &Relay)| relay.channel as usize == key && !relay.orphan;
+        let own = |(_, relay): &(RelayKey, &Relay)| relay.channel == key && !relay.orphan;
         channel.hand_over(next_owner, others, self.pools.relays.iter().filter(own), now);
         channel.leave = DrainMode::Stays;
-        let token = Token::Channel { key: key as u32, epoch: id.epoch as u32 };
+        let token = Token::Channel { key, epoch: id.epoch as u32 };
         use epoll::EventFlags as F;
         let watched = epoll::add(epoll, channel.socket(), token.pack(), F::IN | F::OUT | F::RDHUP | F::ET);
         self.touch(key);
@@ -96,7 +97,7 @@ impl Processes {
 
     /// A channel has come that other worker processes use as well. Nothing is read from it before the first frame of its link has
     /// come.
-    pub(crate) fn join(&mut self, key: usize) -> Result<(), String> {
+    pub(crate) fn join(&mut self, key: ChannelKey) -> Result<(), String> {
         let channel = &mut self.pools.channels[key];
         channel.joining = true;
         let epoch = channel.id.epoch;
@@ -127,18 +128,18 @@ impl Processes {
         self.say_to_user(link, Header { kind: JOINED, connection: tag, ..Header::default() }, &[], None);
     }
 
-    fn add_link(&mut self, key: usize, tag: u32, socket: OwnedFd) -> Result<(), String> {
+    fn add_link(&mut self, key: ChannelKey, tag: u32, socket: OwnedFd) -> Result<(), String> {
         let channel = &mut self.pools.channels[key];
         let link = self.pools.links.insert(Link::new(key, channel.id.epoch, tag, socket));
         channel.links.push(link);
-        let token = Token::Link { key: link as u32, epoch: channel.id.epoch as u32 };
+        let token = Token::Link { key: link, epoch: channel.id.epoch as u32 };
         use epoll::EventFlags as F;
         let flags = F::IN | F::OUT | F::RDHUP | F::ET;
         epoll::add(&self.epoll, self.pools.links[link].socket(), token.pack(), flags)
             .map_err(|error| format!("its link cannot be watched: {error}"))
     }
 
-    pub(crate) fn on_link(&mut self, key: usize, epoch: u32, flags: epoll::EventFlags) {
+    pub(crate) fn on_link(&mut self, key: LinkKey, epoch: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
         let Some(link) = self.pools.links.get_mut(key) else { return };
         if Token::epoch(link.epoch) != epoch {
@@ -149,7 +150,7 @@ impl Processes {
         if flushed == Some(Flushed::Crowded) {
             self.note_crowded(key);
         }
-        if broken || flushed.is_none() || channel == usize::MAX && flushed == Some(Flushed::All) {
+        if broken || flushed.is_none() || channel == ChannelKey::NONE && flushed == Some(Flushed::All) {
             return self.end_link(key);
         }
         for _ in 0..READS_PER_TURN_MAX {
@@ -166,7 +167,7 @@ impl Processes {
         self.ready_links.push((key, epoch));
     }
 
-    fn take_link_frames(&mut self, key: usize) -> Result<(), &'static str> {
+    fn take_link_frames(&mut self, key: LinkKey) -> Result<(), &'static str> {
         let now = self.clock.now;
         while let Some(link) = self.pools.links.get_mut(key) {
             let Some(frame) = link.next_frame()? else { break };
@@ -190,7 +191,7 @@ impl Processes {
         Ok(())
     }
 
-    fn takes_from_links(&self, channel: usize) -> bool {
+    fn takes_from_links(&self, channel: ChannelKey) -> bool {
         let found = self.pools.channels.get(channel);
         let has_room = |found: &Channel| found.room() > 0 || found.prefetch_wait(self.clock.now).is_some();
         found.is_some_and(|found| {
@@ -200,7 +201,7 @@ impl Processes {
 
     /// Returns a request that would wait in the process, or that is not sent to the process any more: its user may have another
     /// process for it.
-    fn give_back_refused(&mut self, key: usize, channel: usize, frame: Frame) {
+    fn give_back_refused(&mut self, key: LinkKey, channel: ChannelKey, frame: Frame) {
         let Frame { header, payload, mut descriptors, .. } = frame;
         let Some(found) = self.pools.channels.get(channel) else { return };
         let body_fd = RequestFlags::from_bits(header.flags).is_some_and(|flags| flags.body_fd);
@@ -214,7 +215,7 @@ impl Processes {
     }
 
     /// Acts on the next frame of a channel that is a link, if it is a message of the owner.
-    pub(crate) fn take_word_of_owner(&mut self, key: usize, input: &[u8]) -> Result<Word, String> {
+    pub(crate) fn take_word_of_owner(&mut self, key: ChannelKey, input: &[u8]) -> Result<Word, String> {
         let linked = self.pools.channels.get(key).is_some_and(|channel| channel.linked);
         let head = input.split_first_chunk::<HEADER_BYTES>().filter(|_| linked);
         let Some((head, rest)) = head else { return Ok(Word::No) };
@@ -264,8 +265,8 @@ impl Processes {
             self.exchange(index).dispatch.cancelled = false;
         }
         self.answer_unsent(vec![unsent]);
-        if number & RELAY_BIT != 0 {
-            self.drop_relay(number & !RELAY_BIT);
+        if let Some(relay) = RelayKey::of_known(number) {
+            self.drop_relay(relay);
         }
         Ok(Word::Taken(HEADER_BYTES + length))
     }
@@ -280,7 +281,7 @@ impl Processes {
             channel.is_some_and(|channel| usize::from(channel.id.pool) == pool && channel.room() > 0)
         };
         let told = self.pools.links.iter().filter(|(_, link)| link.waits && roomy(link));
-        let told: Vec<usize> = told.map(|(key, _)| key).collect();
+        let told: Vec<LinkKey> = told.map(|(key, _)| key).collect();
         for key in told {
             if let Some(link) = self.pools.links.get_mut(key) {
                 link.waits = false;
@@ -290,7 +291,7 @@ impl Processes {
     }
 
     /// The former owner has sent what is under way: from here on this worker process owns the channel.
-    fn take_over(&mut self, key: usize, link: usize, frame: Frame) -> Result<(), &'static str> {
+    fn take_over(&mut self, key: ChannelKey, link: LinkKey, frame: Frame) -> Result<(), &'static str> {
         let now = self.clock.now;
         let said: HandedOver = serde_json::from_slice(&frame.payload).map_err(|_| "it is not understood")?;
         if !self.pools.channels.get(key).is_some_and(|channel| channel.joining) {
@@ -339,7 +340,7 @@ impl Processes {
     /// Passes a frame of the process on to the user that has the request. True if that is another worker process.
     pub(crate) fn pass_to_user(
         &mut self,
-        key: usize,
+        key: ChannelKey,
         frame: &FromApp<'_>,
         bytes: &[u8],
     ) -> Result<bool, String> {
@@ -389,7 +390,7 @@ impl Processes {
     }
 
     /// The process has answered PING: users that have sent one get the answer.
-    pub(crate) fn pong_to_users(&mut self, key: usize) {
+    pub(crate) fn pong_to_users(&mut self, key: ChannelKey) {
         let links = self.pools.channels.get(key).map(|channel| channel.links.clone()).unwrap_or_default();
         for link in links {
             let asks = |link: &mut Link| std::mem::take(&mut link.asks);
@@ -399,12 +400,12 @@ impl Processes {
         }
     }
 
-    fn note_crowded(&mut self, key: usize) {
+    fn note_crowded(&mut self, key: LinkKey) {
         let now = self.clock.now;
         self.crowded.add(Waiting::Link(key), now);
     }
 
-    fn say_to_user(&mut self, key: usize, header: Header, payload: &[u8], descriptor: Option<Passed>) {
+    fn say_to_user(&mut self, key: LinkKey, header: Header, payload: &[u8], descriptor: Option<Passed>) {
         let Some(link) = self.pools.links.get_mut(key).filter(|link| !link.broken) else { return };
         let flushed = if link.pass_on(header, payload, descriptor) { link.flush().ok() } else { None };
         if flushed == Some(Flushed::Crowded) {
@@ -418,7 +419,7 @@ impl Processes {
     }
 
     /// A worker process that used a channel of this one has gone, or breaks the rules of the link.
-    fn end_link(&mut self, key: usize) {
+    fn end_link(&mut self, key: LinkKey) {
         let now = self.clock.now;
         let shared = self.shared;
         let Some(link) = self.pools.links.try_remove(key) else { return };
@@ -437,7 +438,7 @@ impl Processes {
 
     /// The process is to end: its other users send no more requests. Requests that they have sent before are passed on, and so
     /// are later messages that cancel or orphan them.
-    pub(crate) fn close_links(&mut self, key: usize) {
+    pub(crate) fn close_links(&mut self, key: ChannelKey) {
         let links = self.pools.channels.get(key).map(|channel| channel.links.clone()).unwrap_or_default();
         for key in links {
             let open = self.pools.links.get_mut(key).filter(|link| !link.closing);
@@ -448,7 +449,7 @@ impl Processes {
     }
 
     /// Returns requests of other users that the process cannot have read, and never will.
-    pub(crate) fn give_back_unsent(&mut self, key: usize) {
+    pub(crate) fn give_back_unsent(&mut self, key: ChannelKey) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         for (link, frame) in channel.take_unsent_of_users() {
             if let Some(link) = self.pools.links.get_mut(link) {
@@ -473,7 +474,7 @@ impl Processes {
             let flushed = link.flush();
             if matches!(flushed, Ok(Flushed::Blocked | Flushed::Crowded)) && !link.broken {
                 // The link ends after the bytes that its user has still to take.
-                link.channel = usize::MAX;
+                link.channel = ChannelKey::NONE;
                 if let Ok(Flushed::Crowded) = flushed {
                     self.note_crowded(key);
                 }

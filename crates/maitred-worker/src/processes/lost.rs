@@ -21,8 +21,8 @@ use crate::connection::State;
 use crate::connection::refusal::fields_of;
 use crate::connection::retry::RetryState;
 use crate::connection::spool::Spool;
-use crate::handoff::{InFlight, RELAY_BIT, Unsent, UnsentBody};
-use crate::keys::ConnKey;
+use crate::handoff::{InFlight, Unsent, UnsentBody};
+use crate::keys::{ConnKey, RelayKey};
 use crate::upstream::failure::{Cause, Reached, Rules, Verdict, judge};
 use maitred_base::budget::Permit;
 
@@ -41,12 +41,12 @@ impl Processes {
         for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
             let Some(index) = index else { continue };
             let (mut fed, mut coming) = (None, false);
-            if number & RELAY_BIT != 0
+            if let Some(relay) = RelayKey::of_known(number)
                 && let Some(mut attempt) = self.take_attempt(index)
             {
                 fed = attempt.feed.take();
                 coming = attempt.passing.as_ref().is_some_and(|passing| passing.is_untouched());
-                self.leave_relay(number & !RELAY_BIT, &attempt);
+                self.leave_relay(relay, &attempt);
             }
             let body = match (body, kept, fed) {
                 (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),

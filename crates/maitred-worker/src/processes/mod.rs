@@ -38,6 +38,7 @@ use self::crowded::Crowded;
 use super::clients::Clients;
 use super::layers::above;
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
+use crate::keys::{ChannelKey, LinkKey, RelayKey};
 
 /// Channels to application processes, and what is due there.
 pub(crate) struct Processes {
@@ -45,13 +46,13 @@ pub(crate) struct Processes {
     /// Channels, relays, links, and the queues of pools.
     pub(crate) pools: Pools,
     /// Channels with frames to send at the end of the turn.
-    pub(crate) dirty: Vec<usize>,
+    pub(crate) dirty: Vec<ChannelKey>,
     /// Channels with more to read than one turn takes: key and epoch.
-    pub(crate) ready_channels: Vec<(usize, u32)>,
+    pub(crate) ready_channels: Vec<(ChannelKey, u32)>,
     /// The same of links.
-    pub(crate) ready_links: Vec<(usize, u32)>,
+    pub(crate) ready_links: Vec<(LinkKey, u32)>,
     /// Relays that are not watched yet: key, which of their uses is meant, and when they shall be.
-    pub(crate) unwatched: VecDeque<(u32, u32, Instant)>,
+    pub(crate) unwatched: VecDeque<(RelayKey, u32, Instant)>,
     /// When unused relays are closed, and whether a period ends then.
     pub(crate) relay_sweep: Option<(Instant, bool)>,
     /// What more descriptors are under way for than may be, and when it is tried again.

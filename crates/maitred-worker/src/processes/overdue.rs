@@ -6,7 +6,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use super::Processes;
 use crate::handoff::RELAY_BIT;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, RelayKey};
 
 impl Processes {
     /// When `request_total_timeout` of a request passes, if its pool has one.
@@ -26,9 +26,7 @@ impl Processes {
 
     /// Shuts down a relay that is not read any more, whose process may still write to it.
     pub(crate) fn shut_down_relay(&self, number: u32) {
-        if number & RELAY_BIT != 0
-            && let Some(relay) = self.pools.relays.get((number & !RELAY_BIT) as usize)
-        {
+        if let Some(relay) = RelayKey::of_known(number).and_then(|relay| self.pools.relays.get(relay)) {
             let _ = shutdown(relay.socket(), Shutdown::Both);
         }
     }
@@ -37,7 +35,7 @@ impl Processes {
     pub(crate) fn check_orphans(&mut self) {
         let now = self.clock.now;
         let (mut cuts, mut ended) = (Vec::new(), Vec::new());
-        for (key, channel) in &mut self.pools.channels {
+        for (key, channel) in self.pools.channels.iter_mut() {
             let has_relays = |number: &u32| number & RELAY_BIT != 0;
             cuts.extend(channel.take_cuts(now).into_iter().filter(has_relays));
             if channel.is_mute(now) {

@@ -17,7 +17,7 @@ use super::Processes;
 use crate::agenda::Next;
 use crate::handoff::{Arrival, Phase, RELAY_BIT};
 use crate::inbox::Message;
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey};
 use crate::processes::reasons::NO_DESCRIPTOR;
 use crate::token::SERIAL_MASK;
 use crate::upstream::Attempt;
@@ -33,7 +33,7 @@ const NO_FILE_BYTES: &str = "response aborted: what application processes keep i
 
 impl Processes {
     /// Has helpers check the descriptors that have come.
-    pub(crate) fn judge(&mut self, key: usize) -> Result<(), String> {
+    pub(crate) fn judge(&mut self, key: ChannelKey) -> Result<(), String> {
         let shared = self.shared;
         let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(()) };
         if channel.unjudged.is_empty() || channel.judging {
@@ -56,7 +56,7 @@ impl Processes {
     }
 
     /// Helpers have checked what a process has passed: the frames that waited for that go on.
-    pub(crate) fn on_judged(&mut self, key: usize, epoch: u64, verdicts: Vec<Arrival>) {
+    pub(crate) fn on_judged(&mut self, key: ChannelKey, epoch: u64, verdicts: Vec<Arrival>) {
         let found = self.pools.channels.get_mut(key).filter(|channel| channel.id.epoch == epoch);
         let Some(channel) = found else { return };
         channel.judged(verdicts);
@@ -77,7 +77,7 @@ impl Processes {
     /// A piece of a file: only a regular one can be sent without waiting for a peer.
     pub(crate) fn on_tail_file(
         &mut self,
-        key: usize,
+        key: ChannelKey,
         connection: u32,
         request: u32,
         range: Range<u64>,
@@ -117,7 +117,7 @@ impl Processes {
     /// aborted.
     pub(crate) fn break_off_short(
         &mut self,
-        key: usize,
+        key: ChannelKey,
         connection: u32,
         request: u32,
         why: &str,
@@ -182,7 +182,7 @@ impl Processes {
         self.row.files_broken.add(1);
         let exchange = self.exchange_of(index);
         let relayed = self.attempt_of(index).and_then(Attempt::handed).map(|handed| handed.request.0);
-        let channel = relayed.and_then(|key| self.pools.channels.get(key as usize));
+        let channel = relayed.and_then(|key| self.pools.channels.get(key));
         let by = channel
             .map(|channel| channel.id)
             .or(exchange.and_then(|exchange| exchange.dispatch.returned_by.as_deref().copied()));

@@ -2,15 +2,15 @@
 
 use super::Processes;
 use crate::agenda::Next;
-use crate::handoff::{RELAY_BIT, Relay};
-use crate::keys::ConnKey;
+use crate::handoff::Relay;
+use crate::keys::{ChannelKey, ConnKey, RelayKey};
 use crate::upstream::Attempt;
 use crate::upstream::relay::unwatch;
 
 impl Processes {
     /// The process keeps its end of a relay for good. The 101 may come before DETACH, or after it.
-    pub(crate) fn detach_relay(&mut self, key: u32) {
-        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
+    pub(crate) fn detach_relay(&mut self, key: RelayKey) {
+        let Some(relay) = self.pools.relays.get_mut(key) else { return };
         // The relay is not used again, and the process gets no FORGET for it.
         (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
         let Some(index) = relay.index else { return self.drop_relay(key) };
@@ -19,26 +19,26 @@ impl Processes {
     }
 
     /// Whether the process has kept its end of this relay.
-    pub(crate) fn is_detached(&self, relay: u32) -> bool {
-        self.pools.relays.get(relay as usize).is_some_and(|relay| relay.detached)
+    pub(crate) fn is_detached(&self, relay: RelayKey) -> bool {
+        self.pools.relays.get(relay).is_some_and(|relay| relay.detached)
     }
 
     /// Closes a relay: the process gets the message to close its end, too.
-    pub(crate) fn drop_relay(&mut self, key: u32) {
-        let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
-        let channel = relay.channel as usize;
+    pub(crate) fn drop_relay(&mut self, key: RelayKey) {
+        let Some(relay) = self.pools.relays.try_remove(key) else { return };
+        let channel = relay.channel;
         unwatch(&self.epoll, &relay);
         if let Some(found) = self.pools.channels.get_mut(channel).filter(|_| !relay.orphan) {
             found.idle_relays.remove(key);
-            found.forget_number(RELAY_BIT | key);
+            found.forget_number(key.known_as());
             self.touch(channel);
         }
     }
 
     /// The connection goes on, or is closed, without what may still come through its relay.
-    pub(crate) fn leave_relay(&mut self, relay: u32, attempt: &Attempt) {
+    pub(crate) fn leave_relay(&mut self, relay: RelayKey, attempt: &Attempt) {
         let Some(handed) = attempt.handed() else { return };
-        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+        if let Some(found) = self.pools.relays.get_mut(relay) {
             found.index = None;
             found.spoilt = true;
         }
@@ -49,12 +49,12 @@ impl Processes {
             self.end_feed(relay);
         }
         let (channel, request) = handed.request;
-        self.orphan_request(channel as usize, request);
+        self.orphan_request(channel, request);
     }
 
     /// DONE for a request that was answered through a relay.
-    pub(crate) fn on_relay_done(&mut self, relay: u32, broken: bool) {
-        match self.pools.relays.get(relay as usize).map(|relay| relay.index) {
+    pub(crate) fn on_relay_done(&mut self, relay: RelayKey, broken: bool) {
+        match self.pools.relays.get(relay).map(|relay| relay.index) {
             Some(Some(index)) => {
                 if let Some(handed) = self.handed_mut(index) {
                     (handed.done, handed.broken) = (true, broken);
@@ -67,17 +67,17 @@ impl Processes {
     }
 
     /// The process of this channel has exited: what it had written is sent on; a response that is not whole by then is aborted.
-    pub(crate) fn lose_relays(&mut self, channel: usize) {
-        let of = |relay: &Relay| relay.channel as usize == channel && !relay.orphan;
-        let keys: Vec<(u32, Option<ConnKey>)> = self
+    pub(crate) fn lose_relays(&mut self, channel: ChannelKey) {
+        let of = |relay: &Relay| relay.channel == channel && !relay.orphan;
+        let keys: Vec<(RelayKey, Option<ConnKey>)> = self
             .pools
             .relays
             .iter()
             .filter(|(_, relay)| of(relay))
-            .map(|(key, relay)| (key as u32, relay.index))
+            .map(|(key, relay)| (key, relay.index))
             .collect();
         for (key, index) in keys {
-            if let Some(relay) = self.pools.relays.get_mut(key as usize) {
+            if let Some(relay) = self.pools.relays.get_mut(key) {
                 relay.orphan = true;
             }
             if let Some(index) = index {
@@ -90,19 +90,19 @@ impl Processes {
                     (handed.broken, handed.lost, handed.done) = (true, true, true);
                     attempt.keep = false;
                 }
-                if let Some(relay) = self.pools.relays.get_mut(key as usize) {
+                if let Some(relay) = self.pools.relays.get_mut(key) {
                     relay.spoilt = true;
                 }
                 self.follow_up(index, Next::Pump);
-            } else if let Some(relay) = self.pools.relays.try_remove(key as usize) {
+            } else if let Some(relay) = self.pools.relays.try_remove(key) {
                 unwatch(&self.epoll, &relay);
             }
         }
     }
 
     /// The rest of the body will not come: a process that reads it must not wait for it.
-    pub(crate) fn end_feed(&self, relay: u32) {
-        if let Some(relay) = self.pools.relays.get(relay as usize) {
+    pub(crate) fn end_feed(&self, relay: RelayKey) {
+        if let Some(relay) = self.pools.relays.get(relay) {
             let _ = rustix::net::shutdown(relay.socket(), rustix::net::Shutdown::Write);
         }
     }

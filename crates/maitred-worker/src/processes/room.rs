@@ -12,7 +12,7 @@ use super::crowded::Waiting;
 use crate::connection::State;
 use crate::handoff::Flushed;
 use crate::inbox::Message;
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey};
 use maitred_control::SlotId;
 
 impl Processes {
@@ -87,7 +87,7 @@ impl Processes {
     /// A connection is closed: processes that keep its descriptor drop it, before its number is used again.
     pub(crate) fn forget(&mut self, index: ConnKey) {
         let (mut dirty, mut stuck) = (Vec::new(), Vec::new());
-        for (key, channel) in &mut self.pools.channels {
+        for (key, channel) in self.pools.channels.iter_mut() {
             if channel.is_passing(index) {
                 // The frame has not left yet, and needs the descriptor: it is sent now, before the descriptor is closed.
                 let _ = channel.flush(&self.clients.connections, |_| ());
@@ -103,7 +103,7 @@ impl Processes {
     }
 
     /// Notes that a channel has something to send at the end of the turn.
-    pub(crate) fn touch(&mut self, key: usize) {
+    pub(crate) fn touch(&mut self, key: ChannelKey) {
         if let Some(channel) = self.pools.channels.get_mut(key)
             && !channel.dirty
         {

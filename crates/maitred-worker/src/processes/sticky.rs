@@ -18,7 +18,7 @@ use maitred_http::request::Request;
 use super::Processes;
 use crate::connection::State;
 use crate::handoff::{Ticket, client_of, rendezvous};
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey};
 use crate::origin::Client;
 use maitred_config::Sticky;
 use maitred_control::SlotId;
@@ -79,7 +79,7 @@ impl Processes {
     pub(crate) fn cookie_for(
         &mut self,
         index: ConnKey,
-        key: usize,
+        key: ChannelKey,
         request: &Request<'_, '_>,
     ) -> Option<Box<FieldLines>> {
         let id = self.pools.channels.get(key)?.id;

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use super::Processes;
 use super::courtesy::Seen;
 use crate::handoff::{CHOICE_PERIOD, Costs, Sample};
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey};
 use maitred_config::{Source, Transport};
 
 impl Processes {
@@ -89,7 +89,7 @@ impl Processes {
     }
 
     /// CPU time of this thread, and of the processes of these channels.
-    fn cpu_time(&self, channels: &[usize]) -> Option<Duration> {
+    fn cpu_time(&self, channels: &[ChannelKey]) -> Option<Duration> {
         let thread = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).ok()?;
         channels.iter().try_fold(thread, |sum, key| {
             let pid = self.pools.channels.get(*key)?.pid;

@@ -35,9 +35,9 @@ use crate::entry::{Entry, SocketKind};
 use crate::facts::identity::{USER_BYTES_MAX, User};
 use crate::forward::{may_be_informed, protocol, takes_trailers};
 use crate::frame::{append_body, append_no_body, payload_bytes_max};
-use crate::handoff::{Channel, RELAY_BIT, SentBody};
+use crate::handoff::{Channel, SentBody};
 use crate::inbox::{ConnectionTransfer, Origin};
-use crate::keys::ConnKey;
+use crate::keys::{ChannelKey, ConnKey, RelayKey};
 use crate::origin::Client;
 use crate::processes::Processes;
 use crate::shared::Local;
@@ -250,7 +250,7 @@ impl Requests {
     fn hand_off(
         &mut self,
         index: ConnKey,
-        key: usize,
+        key: ChannelKey,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
     ) -> Step {
@@ -294,13 +294,13 @@ impl Requests {
         self.note_handed_off(index, pool, queue_us, context.request, given);
         match relay_key {
             Some(relay) => {
-                let handed = Handed::new((key as u32, request), may_detach);
-                self.start_relayed(index, relay, handed, context.request, keep);
+                let handed = Handed::new(relay, (key, request), may_detach);
+                self.start_relayed(index, handed, context.request, keep);
             }
             None => {
                 self.exchange(index).after = Some(if keep { After::Keep } else { After::Close });
                 self.connections[index].shared = true;
-                self.enter(index, State::HandedOff { channel: key as u32, request, may_detach });
+                self.enter(index, State::HandedOff { channel: key, request, may_detach });
             }
         }
         self.count_handoff(index, key, queue_us);
@@ -308,18 +308,12 @@ impl Requests {
     }
 
     /// The response will come through this relay, and the body goes there, unless it was in the frame.
-    fn start_relayed(
-        &mut self,
-        index: ConnKey,
-        relay: u32,
-        handed: Handed,
-        request: &Request<'_, '_>,
-        keep: bool,
-    ) {
-        let pool = self.pools.channels[handed.request.0 as usize].id.pool;
+    fn start_relayed(&mut self, index: ConnKey, handed: Handed, request: &Request<'_, '_>, keep: bool) {
+        let relay = handed.relay;
+        let pool = self.pools.channels[handed.request.0].id.pool;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let filter = Filter::new(self.wanted(index, request, keep, settings));
-        self.start_relay(index, relay, handed, filter, keep);
+        self.start_relay(index, handed, filter, keep);
         match self.passes_body(index) {
             true => self.start_relay_body(index, relay, request.framing),
             false => self.start_feed(index, relay),
@@ -327,7 +321,7 @@ impl Requests {
     }
 
     /// A process has the request now.
-    fn count_handoff(&mut self, index: ConnKey, key: usize, queue_us: u64) {
+    fn count_handoff(&mut self, index: ConnKey, key: ChannelKey, queue_us: u64) {
         let pool = self.pools.channels[key].id.pool;
         let due = self.first_due(index, pool);
         self.wheel.arm(index, due);
@@ -341,7 +335,7 @@ impl Requests {
     }
 
     /// A process that has no room for another descriptor closes an unused relay when it gets a connection.
-    fn give_up_idle_relay(&mut self, key: usize, direct: bool) {
+    fn give_up_idle_relay(&mut self, key: ChannelKey, direct: bool) {
         let channel = &self.pools.channels[key];
         let idle = channel.idle_relays.first();
         if let Some(relay) = idle.filter(|_| direct && channel.known.is_empty() && channel.is_full()) {
@@ -375,7 +369,7 @@ impl Requests {
     fn write_frame(
         &mut self,
         index: ConnKey,
-        key: usize,
+        key: ChannelKey,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
         sent: Sent,
@@ -449,7 +443,7 @@ impl Requests {
     fn choose_transport(
         &self,
         index: ConnKey,
-        key: usize,
+        key: ChannelKey,
         request: &Request<'_, '_>,
         plan: &Plan,
     ) -> ChosenTransport {
@@ -481,7 +475,7 @@ impl Requests {
     fn allow_direct(
         &mut self,
         index: ConnKey,
-        key: usize,
+        key: ChannelKey,
         request: &Request<'_, '_>,
         chosen: ChosenTransport,
     ) -> ChosenTransport {
@@ -538,7 +532,7 @@ enum ChosenTransport {
 /// How a request is sent.
 struct Sent {
     /// The relay that the response comes through, with its far end if that has to be passed; `None` for direct.
-    relay: Option<(u32, Option<OwnedFd>)>,
+    relay: Option<(RelayKey, Option<OwnedFd>)>,
     /// How long the request has waited, in microseconds.
     queue_us: u64,
     /// Whether the connection will be kept.
@@ -551,7 +545,7 @@ impl Sent {
     fn enter(self, channel: &mut Channel, index: ConnKey, now: Instant) -> (u32, u32, bool) {
         match self.relay {
             Some((relay, far_end)) => {
-                let connection_number = RELAY_BIT | relay;
+                let connection_number = relay.known_as();
                 let (number, passes) = channel.enter_relay(connection_number, index, far_end, now);
                 (connection_number, number, passes)
             }

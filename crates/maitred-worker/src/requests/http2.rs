@@ -25,19 +25,18 @@ use crate::connection::quic::Quic;
 use crate::connection::stream::Opened;
 use crate::connection::table::Phase;
 use crate::connection::wire::{Sent, Wire};
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, SessionKey};
 
 /// Bytes that one connection may send in one turn, so that the others get their turn.
 const SENT_PER_TURN: usize = 1024 * 1024;
 
 impl Requests {
     /// Acts on all frames in `rx`, and keeps what is left.
-    pub(crate) fn take_http2(&mut self, index: ConnKey, key: u32, rx: Vec<u8>, more: bool) {
+    pub(crate) fn take_http2(&mut self, index: ConnKey, key: SessionKey, rx: Vec<u8>, more: bool) {
         let now = self.clock.now;
         let mut at = 0;
         let mut head = std::mem::take(&mut self.buffers.head);
-        while let Some(session) = self.sessions.get_mut(key as usize).and_then(|http2| http2.session.http2())
-        {
+        while let Some(session) = self.sessions.get_mut(key).and_then(|http2| http2.session.http2()) {
             head.clear();
             match session.next(now, &rx, &mut at, &mut head) {
                 Ok(Some(Event::Request { stream, ended })) => {
@@ -68,7 +67,7 @@ impl Requests {
         head.clear();
         self.buffers.head = head;
         self.count_refused_streams(key);
-        if self.sessions.contains(key as usize) {
+        if self.sessions.contains(key) {
             let rest = rx.get(at..).unwrap_or_default();
             if !rest.is_empty() {
                 self.exchange(index).input.extend_from_slice(rest);
@@ -85,19 +84,19 @@ impl Requests {
 
     /// Counts a stream that the client has reset, or was reset for what it did, for its address; and ends the connection if these
     /// are too many over all connections of the address. Each connection has a limit of its own, too.
-    pub(super) fn count_reset(&mut self, index: ConnKey, key: u32) {
+    pub(super) fn count_reset(&mut self, index: ConnKey, key: SessionKey) {
         let address = self.connections[index].remote.address;
         if self.admit_reset(address) {
             return;
         }
-        if let Some(http2) = self.sessions.get_mut(key as usize) {
+        if let Some(http2) = self.sessions.get_mut(key) {
             // The next look at what was received finds the session ended.
             http2.session.lose_timeout("its address resets too many streams");
         }
     }
 
     /// Sends what is there, then continues the streams that had to wait for room.
-    pub(crate) fn flush_session(&mut self, index: ConnKey, key: u32) -> Sent {
+    pub(crate) fn flush_session(&mut self, index: ConnKey, key: SessionKey) -> Sent {
         if self.connections[index].wire == Wire::Quic {
             return self.flush_quic(index, key);
         }
@@ -108,7 +107,7 @@ impl Requests {
                 other => return other,
             }
             let mut any = false;
-            while let Some(http2) = self.sessions.get_mut(key as usize)
+            while let Some(http2) = self.sessions.get_mut(key)
                 && let Some(stream) = http2.session.next_writable()
             {
                 any = true;
@@ -136,14 +135,14 @@ impl Requests {
     }
 
     /// Everything was sent that can be: how long the connection may stay as it is.
-    pub(crate) fn settle_session(&mut self, index: ConnKey, key: u32, sent: Sent) {
+    pub(crate) fn settle_session(&mut self, index: ConnKey, key: SessionKey, sent: Sent) {
         let (now, head) = (self.clock.now, self.limits().head_timeout);
         let quic = self.connections[index].wire == Wire::Quic;
         // What QUIC has not sent is no business of the client: windows are looked at for each stream.
         let unsent = sent != Sent::All && !quic;
         if !unsent
             && self.is_short_of_memory()
-            && let Some(http2) = self.sessions.get_mut(key as usize)
+            && let Some(http2) = self.sessions.get_mut(key)
         {
             // The next response needs the buffer again; but there may be thousands of connections that have nothing to send.
             http2.session.shrink_out();
@@ -152,7 +151,7 @@ impl Requests {
         let Connection { requests, ended, .. } = *self.connections[index];
         let idle = if requests == 0 { head } else { self.idle_timeout(index) };
         let timeouts = Timeouts { idle, write: self.load.write_timeout };
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         let until = http2.deadline(now, unsent, &timeouts);
         let due = http2.quic.as_deref_mut().and_then(|quic| quic.deadline(now));
         let over_at = match (http2.session.is_over() && !unsent, http2.quic.as_deref_mut()) {
@@ -183,11 +182,11 @@ impl Requests {
     /// A deadline of the connection itself has passed. What it was set for may be over: in the same turn, and before this, a
     /// request may have come, or room in the socket. What is due now is handled here; other deadlines are set anew when the turn
     /// ends.
-    pub(crate) fn on_multiplexed_timeout(&mut self, index: ConnKey, key: u32) {
+    pub(crate) fn on_multiplexed_timeout(&mut self, index: ConnKey, key: SessionKey) {
         let now = self.clock.now;
         // What TLS holds back counts, too: a client that takes nothing would be sent GOAWAY for ever.
         let flushed = self.is_flushed(index) == Ok(true);
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         if http2.half.take_if(|part| part.until <= now).is_some() {
             // The streams end with the connection: all that the client sent next would be a part of what is missing.
             http2.session.lose_timeout("a frame or a header block took too long");
@@ -218,8 +217,8 @@ impl Requests {
 
     /// Ends a connection that has no stream. The client has `linger_timeout` to receive GOAWAY, or with `hears` false no time at
     /// all.
-    pub(crate) fn dismiss_session(&mut self, index: ConnKey, key: u32, hears: bool) {
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+    pub(crate) fn dismiss_session(&mut self, index: ConnKey, key: SessionKey, hears: bool) {
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         // Twice, for both steps of GOAWAY: there is no request that it could cross.
         http2.session.go_away();
         http2.session.go_away();

@@ -10,7 +10,7 @@ use crate::connection::refusal::RETRY_SOON;
 use crate::connection::table::Phase;
 use crate::exchanges::ask::Answer;
 use crate::facts::identity::Source;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, QuestionId};
 use crate::step::RequestInput;
 use maitred_config::{AuthCache, KeyPart};
 use maitred_files::Summary;
@@ -51,8 +51,8 @@ impl Requests {
     }
 
     /// Something of an answer to a question has come.
-    pub(crate) fn on_question(&mut self, key: u32, serial: u32) {
-        let Some((index, answer)) = self.on_answer(key, serial) else { return };
+    pub(crate) fn on_question(&mut self, id: QuestionId) {
+        let Some((index, answer)) = self.on_answer(id) else { return };
         let Some(connection) = self.connections.get(index).filter(|found| found.is(Phase::Gate)) else {
             return;
         };
@@ -60,7 +60,7 @@ impl Requests {
         let waits = exchange.and_then(|exchange| exchange.dispatch.gated.as_deref()?.waits.as_ref());
         let routed = exchange
             .and_then(|exchange| exchange.routed)
-            .filter(|_| waits.is_some_and(|waits| waits.question == Some(key)));
+            .filter(|_| waits.is_some_and(|waits| waits.question == Some(id.key)));
         let gates = routed.and_then(|routed| routed.plan.gates.as_deref());
         let Some(forward) = gates.and_then(|gates| gates.forward.as_ref()) else { return };
         let kept_as = waits.and_then(|waits| waits.kept_as);

@@ -20,7 +20,7 @@ use crate::connection::quic::{Quic, Request};
 use crate::connection::remote::Remote;
 use crate::connection::stream::Opened;
 use crate::connection::wire::Sent;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, SessionKey};
 use maitred_tls::client::Identity;
 
 /// Bytes that are read of a stream at a time.
@@ -41,7 +41,7 @@ struct Look {
 
 impl Requests {
     /// Does everything for a connection that there is to do in this turn.
-    pub(crate) fn flush_quic(&mut self, index: ConnKey, key: u32) -> Sent {
+    pub(crate) fn flush_quic(&mut self, index: ConnKey, key: SessionKey) -> Sent {
         for _ in 0..ROUNDS {
             if !self.take_quic(index, key) {
                 return Sent::Broken;
@@ -66,9 +66,9 @@ impl Requests {
     }
 
     /// Has streams with room go on, those only that come before `before`. Gives back whether there was one.
-    fn write_streams(&mut self, key: u32, before: Option<Order>) -> bool {
+    fn write_streams(&mut self, key: SessionKey, before: Option<Order>) -> bool {
         let mut any = false;
-        while let Some(http3) = self.sessions.get_mut(key as usize)
+        while let Some(http3) = self.sessions.get_mut(key)
             && let Some(stream) =
                 http3.session.http3().and_then(|session| session.next_writable_before(before))
         {
@@ -82,8 +82,8 @@ impl Requests {
     }
 
     /// Streams for which QUIC has room again, the most urgent first: what one of them takes is not there for the others.
-    fn writable_in_order(&mut self, key: u32) -> Vec<(Order, StreamId)> {
-        let Some(http3) = self.sessions.get_mut(key as usize) else { return Vec::new() };
+    fn writable_in_order(&mut self, key: SessionKey) -> Vec<(Order, StreamId)> {
+        let Some(http3) = self.sessions.get_mut(key) else { return Vec::new() };
         let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else {
             return Vec::new();
         };
@@ -99,12 +99,12 @@ impl Requests {
     }
 
     /// The QUIC connection of a session.
-    fn quic(&mut self, key: u32) -> Option<&mut Quic> {
-        self.sessions.get_mut(key as usize)?.quic.as_deref_mut()
+    fn quic(&mut self, key: SessionKey) -> Option<&mut Quic> {
+        self.sessions.get_mut(key)?.quic.as_deref_mut()
     }
 
     /// Acts on what QUIC reports. False if the connection is over.
-    fn take_quic(&mut self, index: ConnKey, key: u32) -> bool {
+    fn take_quic(&mut self, index: ConnKey, key: SessionKey) -> bool {
         self.settle_endpoint(key);
         self.settle_path(key);
         while let Some(event) = self.quic(key).and_then(Quic::next_event) {
@@ -129,16 +129,16 @@ impl Requests {
         }
         self.count_refused_streams(key);
         self.note_half(key, 0, 0);
-        let fatal = self.sessions.get_mut(key as usize).and_then(|found| found.session.http3()?.fatal());
+        let fatal = self.sessions.get_mut(key).and_then(|found| found.session.http3()?.fatal());
         if let Some(error) = fatal {
             self.note_broken_session(index, &error.to_string());
             return false;
         }
-        self.sessions.contains(key as usize)
+        self.sessions.contains(key)
     }
 
     /// The handshake is over.
-    fn settle_quic(&mut self, key: u32) {
+    fn settle_quic(&mut self, key: SessionKey) {
         let row = self.row;
         let Some(quic) = self.quic(key) else { return };
         quic.settled = true;
@@ -150,8 +150,8 @@ impl Requests {
     /// Requests that have come by an address which was not proved are read when it is; if it is not proved in time, they are
     /// refused, and the client may send them again. Of a request that was judged before, the content is read in either case: who
     /// sends it has the keys of the connection.
-    fn settle_path(&mut self, key: u32) {
-        let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+    fn settle_path(&mut self, key: SessionKey) {
+        let Some(http3) = self.sessions.get_mut(key) else { return };
         let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else { return };
         quic.follow();
         if quic.refused.is_empty() && quic.released.is_empty() {
@@ -174,7 +174,7 @@ impl Requests {
 
     /// The client may have proved another address by now (RFC 9000 section 9): its next requests are from there, and it counts
     /// there. False if its first one has too many connections already.
-    fn note_address(&mut self, index: ConnKey, key: u32) -> bool {
+    fn note_address(&mut self, index: ConnKey, key: SessionKey) -> bool {
         let Some(address) = self.quic(key).and_then(|quic| quic.paths.address()) else { return true };
         let connection = &mut self.connections[index];
         let before = connection.remote.address;
@@ -193,7 +193,7 @@ impl Requests {
     }
 
     /// The client has proved its address: it counts from now on.
-    fn admit_quic(&mut self, index: ConnKey, key: u32) -> bool {
+    fn admit_quic(&mut self, index: ConnKey, key: SessionKey) -> bool {
         let now = self.clock.now;
         if let Some(quic) = self.quic(key)
             && std::mem::take(&mut quic.half_open)
@@ -207,14 +207,14 @@ impl Requests {
     }
 
     /// Refuses a client that there is no place for.
-    fn turn_away(&mut self, key: u32) {
+    fn turn_away(&mut self, key: SessionKey) {
         self.row.quic_refused.add(1);
-        if let Some(session) = self.sessions.get_mut(key as usize).and_then(|found| found.session.http3()) {
+        if let Some(session) = self.sessions.get_mut(key).and_then(|found| found.session.http3()) {
             session.lose_timeout("its address has too many connections, or begins too many");
         }
     }
 
-    fn note_lost(&mut self, index: ConnKey, key: u32, reason: &ConnectionError) {
+    fn note_lost(&mut self, index: ConnKey, key: SessionKey, reason: &ConnectionError) {
         let why = match reason {
             // The client says that it is done, or does not say anything any more.
             ConnectionError::ApplicationClosed(close) if is_usual(close.error_code.into_inner()) => None,
@@ -235,7 +235,7 @@ impl Requests {
         }
     }
 
-    fn on_stream_event(&mut self, index: ConnKey, key: u32, event: StreamEvent) {
+    fn on_stream_event(&mut self, index: ConnKey, key: SessionKey, event: StreamEvent) {
         let now = self.clock.now;
         match event {
             StreamEvent::Opened { dir } => self.accept_streams(key, dir),
@@ -253,7 +253,7 @@ impl Requests {
                 }
             }
             StreamEvent::Stopped { id, .. } => {
-                let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+                let Some(http3) = self.sessions.get_mut(key) else { return };
                 let own = http3.quic.as_deref().and_then(|quic| quic.control);
                 let Some(session) = http3.session.http3() else { return };
                 if own == Some(id) {
@@ -269,8 +269,8 @@ impl Requests {
     }
 
     /// Streams that the client has opened.
-    fn accept_streams(&mut self, key: u32, dir: Dir) {
-        let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+    fn accept_streams(&mut self, key: SessionKey, dir: Dir) {
+        let Some(http3) = self.sessions.get_mut(key) else { return };
         let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else { return };
         while let Some(id) = quic.connection.streams().accept(dir) {
             if dir == Dir::Uni || session.open(u64::from(id)).is_some() {
@@ -281,11 +281,11 @@ impl Requests {
     }
 
     /// Reads what has come on a stream, as far as it is wanted.
-    fn read_quic(&mut self, index: ConnKey, key: u32, id: StreamId) {
+    fn read_quic(&mut self, index: ConnKey, key: SessionKey, id: StreamId) {
         if id.dir() == Dir::Uni {
             return self.read_unidirectional(key, id);
         }
-        let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http3) = self.sessions.get_mut(key) else { return };
         let Some(stream) = http3.session.http3().and_then(|session| session.find(u64::from(id))) else {
             // The stream is over here. What the client has sent of it is dropped, so that it gets the place of the stream back.
             if let Some(quic) = http3.quic.as_deref_mut() {
@@ -302,7 +302,7 @@ impl Requests {
         let Some(look) = self.look_at(key, id, &mut rx) else { return self.buffers.rx.put_back(rx) };
         if look.reset {
             let now = self.clock.now;
-            let http3 = self.sessions.get_mut(key as usize);
+            let http3 = self.sessions.get_mut(key);
             if let Some(lost) = http3.and_then(|found| Some(found.session.http3()?.lose(now, stream))) {
                 self.on_lost_stream(index, key, lost);
             }
@@ -319,7 +319,7 @@ impl Requests {
     }
 
     /// Takes what the library has of a stream.
-    fn look_at(&mut self, key: u32, id: StreamId, rx: &mut Vec<u8>) -> Option<Look> {
+    fn look_at(&mut self, key: SessionKey, id: StreamId, rx: &mut Vec<u8>) -> Option<Look> {
         let quic = self.quic(key)?;
         let mut stream = quic.connection.recv_stream(id);
         let mut chunks = stream.read(true).ok()?;
@@ -342,11 +342,11 @@ impl Requests {
         Some(look)
     }
 
-    fn read_unidirectional(&mut self, key: u32, id: StreamId) {
+    fn read_unidirectional(&mut self, key: SessionKey, id: StreamId) {
         let now = self.clock.now;
         let mut rx = self.buffers.rx.take();
         if let Some(look) = self.look_at(key, id, &mut rx)
-            && let Some(http3) = self.sessions.get_mut(key as usize)
+            && let Some(http3) = self.sessions.get_mut(key)
             && let Some(session) = http3.session.http3()
         {
             // An error is kept by the session, and looked at when all was read.
@@ -365,12 +365,11 @@ impl Requests {
     }
 
     /// Acts on what has come on the stream of a request.
-    fn take_http3(&mut self, (index, key): (ConnKey, u32), stream: StreamKey, rx: &[u8], ended: bool) {
+    fn take_http3(&mut self, (index, key): (ConnKey, SessionKey), stream: StreamKey, rx: &[u8], ended: bool) {
         let now = self.clock.now;
         let mut at = 0;
         let mut head = std::mem::take(&mut self.buffers.head);
-        while let Some(session) = self.sessions.get_mut(key as usize).and_then(|found| found.session.http3())
-        {
+        while let Some(session) = self.sessions.get_mut(key).and_then(|found| found.session.http3()) {
             match session.receive(now, stream, (rx, &mut at), ended, &mut head) {
                 Ok(Some(Event::Request { stream, ended })) => {
                     self.open_stream(index, key, Opened { stream, ended }, &mut head);
@@ -392,7 +391,12 @@ impl Requests {
     }
 
     /// A stream was taken back by its client.
-    fn on_lost_stream(&mut self, index: ConnKey, key: u32, lost: Result<Option<Event<'static>>, Error>) {
+    fn on_lost_stream(
+        &mut self,
+        index: ConnKey,
+        key: SessionKey,
+        lost: Result<Option<Event<'static>>, Error>,
+    ) {
         if let Ok(Some(Event::Reset { user, .. })) = lost {
             self.lose_stream(key, ConnKey::from_number(user));
         }
@@ -401,8 +405,8 @@ impl Requests {
     }
 
     /// Does with streams what the session says.
-    fn carry_out_actions(&mut self, key: u32) {
-        let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+    fn carry_out_actions(&mut self, key: SessionKey) {
+        let Some(http3) = self.sessions.get_mut(key) else { return };
         let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else { return };
         while let Some(action) = session.take_action() {
             match action {
@@ -413,8 +417,8 @@ impl Requests {
     }
 
     /// A stream has room again for what QUIC has not taken.
-    fn go_on_quic(&mut self, key: u32, id: StreamId) {
-        let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+    fn go_on_quic(&mut self, key: SessionKey, id: StreamId) {
+        let Some(http3) = self.sessions.get_mut(key) else { return };
         let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else { return };
         let Some(stream) = session.find(u64::from(id)) else { return };
         if quic.go_on(id, stream) == Some(true) {
@@ -423,10 +427,10 @@ impl Requests {
     }
 
     /// Gives QUIC what responses have written.
-    fn send_quic(&mut self, key: u32) {
+    fn send_quic(&mut self, key: SessionKey) {
         self.carry_out_actions(key);
         let scarce = self.is_short_of_memory();
-        let Some(http3) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http3) = self.sessions.get_mut(key) else { return };
         let (Some(quic), Some(session)) = (http3.quic.as_deref_mut(), http3.session.http3()) else { return };
         quic.adapt_window(scarce);
         quic.put_control(&session.take_control());
@@ -438,7 +442,7 @@ impl Requests {
     }
 
     /// A deadline of the library has passed, if it has.
-    pub(crate) fn on_quic_timeout(&mut self, key: u32) -> bool {
+    pub(crate) fn on_quic_timeout(&mut self, key: SessionKey) -> bool {
         let now = self.clock.now;
         let Some(quic) = self.quic(key) else { return false };
         let due = quic.connection.poll_timeout().is_some_and(|at| at <= now);

@@ -6,7 +6,7 @@ use super::Requests;
 use crate::connection::State;
 use crate::connection::table::{Event, Reaction, reaction};
 use crate::connection::wire::Wire;
-use crate::keys::{ConnId, ConnKey};
+use crate::keys::{ConnId, ConnKey, SessionKey};
 
 impl Requests {
     /// An event of epoll on a connection's socket.
@@ -136,7 +136,7 @@ impl Requests {
                 self.on_queue_timeout(index, usize::from(*pool))
             }
             (Reaction::HandedOffTooLong, State::HandedOff { channel, request, .. }) => {
-                let (key, request) = (*channel as usize, *request);
+                let (key, request) = (*channel, *request);
                 self.on_request_timeout(index, key, request);
             }
             (Reaction::UpstreamTooLong, _) => self.on_upstream_timeout(index),
@@ -160,7 +160,7 @@ impl Requests {
         }
     }
 
-    fn touch_multiplexed(&mut self, session: Option<u32>) {
+    fn touch_multiplexed(&mut self, session: Option<SessionKey>) {
         if let Some(session) = session {
             self.touch_session(session);
         }

@@ -11,12 +11,18 @@ use crate::connection::stream::{FREE, NO_CONNECTION, Opened, Stream};
 use crate::connection::table::Phase;
 use crate::connection::wire::Wire;
 use crate::entry::Entry;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, SessionKey};
 use crate::step::Stop;
 
 impl Requests {
     /// A request, whose head has yet to be checked.
-    pub(crate) fn open_stream(&mut self, index: ConnKey, key: u32, opened: Opened, head: &mut RequestHead) {
+    pub(crate) fn open_stream(
+        &mut self,
+        index: ConnKey,
+        key: SessionKey,
+        opened: Opened,
+        head: &mut RequestHead,
+    ) {
         let now = self.clock.now;
         let shared = self.shared;
         let Opened { stream, ended } = opened;
@@ -30,7 +36,7 @@ impl Requests {
             Version::Http3 => self.row.http3_streams.add(1),
             _ => self.row.http2_streams.add(1),
         }
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key) else { return };
         let at = stream.slot();
         http2.share = SHARE_BYTES;
         http2.idle_until = None;
@@ -70,8 +76,8 @@ impl Requests {
     }
 
     /// A piece of a body, or its end.
-    pub(crate) fn feed_stream(&mut self, key: u32, stream: StreamKey, bytes: &[u8], ended: bool) {
-        let Some(found) = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0)) else {
+    pub(crate) fn feed_stream(&mut self, key: SessionKey, stream: StreamKey, bytes: &[u8], ended: bool) {
+        let Some(found) = self.sessions.get_mut(key).and_then(|found| found.stream(stream.0)) else {
             return;
         };
         found.unread += bytes.len();
@@ -96,8 +102,8 @@ impl Requests {
     }
 
     /// The end of a body, with what comes behind it.
-    pub(crate) fn end_by_trailers(&mut self, key: u32, stream: StreamKey, fields: Box<FieldLines>) {
-        let found = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0));
+    pub(crate) fn end_by_trailers(&mut self, key: SessionKey, stream: StreamKey, fields: Box<FieldLines>) {
+        let found = self.sessions.get_mut(key).and_then(|found| found.stream(stream.0));
         let index = found.map(|found| found.index).filter(|index| *index != NO_CONNECTION);
         if let Some(connection) = index.and_then(|index| self.connections.get_mut(index)) {
             connection.exchange().body.trailers = Some(fields);
@@ -106,7 +112,7 @@ impl Requests {
     }
 
     /// The client has reset the stream: its response is not needed any more.
-    pub(crate) fn lose_stream(&mut self, key: u32, index: ConnKey) {
+    pub(crate) fn lose_stream(&mut self, key: SessionKey, index: ConnKey) {
         let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
         if self.connections.get(index).is_some_and(|found| is_its(found.wire)) {
             self.abort_any(index);

@@ -8,10 +8,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use slab::Slab;
 
 use crate::foreign;
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, Table, UpstreamId, UpstreamKey};
 use crate::proxy::{Balancer, Choice, List, Row, Server, ServerTable, Wish};
 use crate::shared::PoolShared;
 use crate::upstream::far_end::{FarEnd, Secured};
@@ -101,23 +100,23 @@ impl Preface {
 struct Servers {
     balancer: Balancer,
     /// Keys of idle connections, by slot; the one that was used last is at the end. Of HTTP/2, all of them.
-    idle: Vec<Vec<u32>>,
+    idle: Vec<Vec<UpstreamKey>>,
 }
 
 /// All connections of a thread to HTTP servers.
 #[derive(Debug)]
 pub(crate) struct Upstreams {
-    pub(crate) connections: Slab<UpstreamConnection>,
+    pub(crate) connections: Table<UpstreamKey, UpstreamConnection>,
     /// The servers of each pool of the configuration; `None` for pools that are no HTTP servers.
     pools: Vec<Option<Servers>>,
     pub(crate) serial: u32,
     pub(crate) next_sweep: Option<Instant>,
-    /// Connections that were idle, and that get a request at the end of the turn: key and serial.
-    pub(crate) reused: Vec<(u32, u32)>,
-    /// Connections of HTTP/2 with something to send at the end of the turn: key and serial.
-    pub(crate) unsent_http2: Vec<(u32, u32)>,
+    /// Connections that were idle, and that get a request at the end of the turn.
+    pub(crate) reused: Vec<UpstreamId>,
+    /// Connections of HTTP/2 with something to send at the end of the turn.
+    pub(crate) unsent_http2: Vec<UpstreamId>,
     /// Connections of HTTP/2 that had more than one turn takes.
-    pub(crate) later_http2: Vec<(u32, u32)>,
+    pub(crate) later_http2: Vec<UpstreamId>,
     /// How many requests of each pool may be retried.
     budgets: Vec<RetryBudget>,
     /// Empty buffers for requests.
@@ -132,7 +131,7 @@ impl Upstreams {
             Some(Servers { balancer, idle: Vec::new() })
         };
         Upstreams {
-            connections: Slab::new(),
+            connections: Table::new(),
             pools: pools.iter().map(servers).collect(),
             serial: 0,
             next_sweep: None,
@@ -170,10 +169,10 @@ impl Upstreams {
     }
 
     /// Takes the connections that get a request now: key, and the client's index.
-    pub(crate) fn take_reused(&mut self) -> Vec<(u32, ConnKey)> {
+    pub(crate) fn take_reused(&mut self) -> Vec<(UpstreamKey, ConnKey)> {
         let reused = std::mem::take(&mut self.reused);
-        let waits = |(key, serial)| {
-            let connection = self.connections.get(key as usize)?;
+        let waits = |UpstreamId { key, serial }| {
+            let connection = self.connections.get(key)?;
             let waits = connection.serial == serial && connection.untried;
             connection.index.filter(|_| waits).map(|index| (key, index))
         };
@@ -181,7 +180,7 @@ impl Upstreams {
     }
 
     /// Which of these connections the server has closed, or has sent something on.
-    pub(crate) fn stale(&mut self, reused: &[(u32, ConnKey)]) -> Vec<bool> {
+    pub(crate) fn stale(&mut self, reused: &[(UpstreamKey, ConnKey)]) -> Vec<bool> {
         let reported = self.reported(reused);
         let keys = reused.iter().map(|(key, _)| *key);
         // Of TLS, something may have come that is none of the server's words.
@@ -189,8 +188,8 @@ impl Upstreams {
     }
 
     /// On which of these connections something has happened.
-    fn reported(&self, reused: &[(u32, ConnKey)]) -> Vec<bool> {
-        let found = reused.iter().filter_map(|(key, _)| self.connections.get(*key as usize));
+    fn reported(&self, reused: &[(UpstreamKey, ConnKey)]) -> Vec<bool> {
+        let found = reused.iter().filter_map(|(key, _)| self.connections.get(*key));
         let found: Vec<&UpstreamConnection> = found.collect();
         let wanted = PollFlags::IN | PollFlags::RDHUP;
         let mut polled: Vec<PollFd<'_>> =
@@ -204,33 +203,33 @@ impl Upstreams {
     }
 
     /// The connection with this key.
-    pub(crate) fn get(&mut self, key: u32) -> Option<&mut UpstreamConnection> {
-        self.connections.get_mut(key as usize)
+    pub(crate) fn get(&mut self, key: UpstreamKey) -> Option<&mut UpstreamConnection> {
+        self.connections.get_mut(key)
     }
 
     /// What there is of HTTP/2 on the connection with this key.
-    pub(crate) fn http2(&mut self, key: u32) -> Option<&mut Http2> {
+    pub(crate) fn http2(&mut self, key: UpstreamKey) -> Option<&mut Http2> {
         self.get(key)?.http2.as_deref_mut()
     }
 
     /// The way to the server of the connection with this key.
-    pub(crate) fn far_end(&mut self, key: u32) -> Option<FarEnd<'_>> {
+    pub(crate) fn far_end(&mut self, key: UpstreamKey) -> Option<FarEnd<'_>> {
         self.get(key).map(UpstreamConnection::far_end)
     }
 
     /// The socket of the connection with this key.
-    pub(crate) fn socket(&self, key: u32) -> Option<BorrowedFd<'_>> {
-        self.connections.get(key as usize).map(UpstreamConnection::socket)
+    pub(crate) fn socket(&self, key: UpstreamKey) -> Option<BorrowedFd<'_>> {
+        self.connections.get(key).map(UpstreamConnection::socket)
     }
 
     /// Whether the connection with this key has been made.
-    pub(crate) fn is_connected(&self, key: u32) -> bool {
-        self.connections.get(key as usize).is_some_and(|connection| connection.connected)
+    pub(crate) fn is_connected(&self, key: UpstreamKey) -> bool {
+        self.connections.get(key).is_some_and(|connection| connection.connected)
     }
 
     /// The connection that an event is about, if it is still there.
-    pub(crate) fn current(&mut self, key: u32, serial: u32) -> Option<&mut UpstreamConnection> {
-        self.get(key).filter(|connection| connection.serial == serial)
+    pub(crate) fn current(&mut self, id: UpstreamId) -> Option<&mut UpstreamConnection> {
+        self.get(id.key).filter(|connection| connection.serial == id.serial)
     }
 
     /// The server for a request, which is counted there.
@@ -248,7 +247,7 @@ impl Upstreams {
 
     /// Takes the present list of a pool's servers, if it is another one. Gives back the idle connections to those that have gone.
     #[inline]
-    pub(crate) fn refresh(&mut self, pool: u16, table: &ServerTable) -> Vec<u32> {
+    pub(crate) fn refresh(&mut self, pool: u16, table: &ServerTable) -> Vec<UpstreamKey> {
         let Some(Some(servers)) = self.pools.get_mut(usize::from(pool)) else { return Vec::new() };
         match servers.balancer.refresh(table) {
             None => Vec::new(),
@@ -272,22 +271,22 @@ impl Upstreams {
     }
 
     /// Idle connections whose time is over. The next look is due if any other is left.
-    pub(crate) fn expired(&mut self, now: Instant) -> Vec<u32> {
+    pub(crate) fn expired(&mut self, now: Instant) -> Vec<UpstreamKey> {
         let idle = self.connections.iter().filter(|(_, connection)| connection.is_idle());
         let is_old = |connection: &UpstreamConnection| {
             now.saturating_duration_since(connection.idle_since) >= IDLE_TIMEOUT
         };
         let (old, kept): (Vec<_>, Vec<_>) = idle.partition(|(_, connection)| is_old(connection));
         self.next_sweep = (!kept.is_empty()).then(|| now + SWEEP_INTERVAL);
-        old.into_iter().map(|(key, _)| key as u32).collect()
+        old.into_iter().map(|(key, _)| key).collect()
     }
 
-    pub(crate) fn idle(&mut self, at: (u16, u16)) -> Option<&mut Vec<u32>> {
+    pub(crate) fn idle(&mut self, at: (u16, u16)) -> Option<&mut Vec<UpstreamKey>> {
         self.pools.get_mut(usize::from(at.0))?.as_mut()?.idle.get_mut(usize::from(at.1))
     }
 
     /// The same, to put another one there. `None` if the server has gone.
-    pub(crate) fn idle_of(&mut self, at: (u16, u16), server: &Arc<Server>) -> Option<&mut Vec<u32>> {
+    pub(crate) fn idle_of(&mut self, at: (u16, u16), server: &Arc<Server>) -> Option<&mut Vec<UpstreamKey>> {
         let servers = self.pools.get_mut(usize::from(at.0))?.as_mut()?;
         let row = servers.balancer.list().row(at.1);
         if !row.is_some_and(|row| Arc::ptr_eq(&row.server, server)) {
@@ -303,7 +302,7 @@ impl Upstreams {
 
 impl Servers {
     /// The idle connections to servers of a list that the present one does not have.
-    fn leave(&mut self, before: &List) -> Vec<u32> {
+    fn leave(&mut self, before: &List) -> Vec<UpstreamKey> {
         let present = self.balancer.list();
         let stays =
             |slot: u16, row: &Row| present.row(slot).is_some_and(|now| Arc::ptr_eq(&now.server, &row.server));
@@ -422,7 +421,7 @@ mod tests {
     use maitred_base::budget::Budget;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    fn idle(upstreams: &mut Upstreams, index: Option<ConnKey>, since: Instant) -> (u32, OwnedFd) {
+    fn idle(upstreams: &mut Upstreams, index: Option<ConnKey>, since: Instant) -> (UpstreamKey, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         let connection = UpstreamConnection {
@@ -442,7 +441,7 @@ mod tests {
             idle_since: since,
             _held: Budget::new(0).begin(),
         };
-        (upstreams.connections.insert(connection) as u32, far_end)
+        (upstreams.connections.insert(connection), far_end)
     }
 
     #[test]
@@ -466,8 +465,10 @@ mod tests {
         let (gone, _two) = idle(&mut upstreams, Some(conn(2)), now);
         let (other, _three) = idle(&mut upstreams, Some(conn(3)), now);
         let (closed, far_end) = idle(&mut upstreams, Some(conn(4)), now);
-        upstreams.reused = vec![(good, 7), (gone, 7), (other, 6), (closed, 7)];
-        upstreams.connections.remove(gone as usize);
+        upstreams.reused = [(good, 7), (gone, 7), (other, 6), (closed, 7)]
+            .map(|(key, serial)| UpstreamId { key, serial })
+            .into();
+        upstreams.connections.remove(gone);
         drop(far_end);
         let reused = upstreams.take_reused();
         assert_eq!(reused, [(good, conn(1)), (closed, conn(4))]);

@@ -16,6 +16,7 @@ pub(crate) mod server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::keys::{RelayKey, UpstreamKey};
 use maitred_http::fields::FieldLines;
 use maitred_http::response::Filter;
 
@@ -51,11 +52,11 @@ pub(crate) enum Read {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A relay: an application process has its far end.
-    Relay(u32),
+    Relay(RelayKey),
     /// A connection to a server.
-    Server(u32),
+    Server(UpstreamKey),
     /// A connection to another thread, which has the process. The connection is among those to servers.
-    Thread(u32),
+    Thread(UpstreamKey),
     /// A response that is being fetched for the cache.
     Fill,
 }
@@ -83,8 +84,6 @@ pub(crate) struct Attempt {
     pub named: Option<Box<NamedFile>>,
     /// What each connection to a server for it begins with (`proxy_protocol`).
     pub preface: Option<Arc<[u8]>>,
-    /// The key of the upstream in the table of its kind: of relays, or of connections to servers and threads.
-    pub key: u32,
     /// What only one kind of them has.
     pub by: By,
 }
@@ -112,32 +111,18 @@ pub(crate) struct Feed {
 }
 
 impl Attempt {
-    /// A request that an upstream has now. The key is known when the state is entered (`Clients::enter_upstream`).
+    /// A request that an upstream has now.
     pub(crate) fn new(filter: Filter, keep: bool, feed: Option<Feed>, by: By, now: Instant) -> Attempt {
-        let (begun, drained, passing, tunnel, named, preface, key) =
-            (false, false, None, None, None, None, 0);
-        Attempt {
-            filter,
-            keep,
-            begun,
-            drained,
-            heard_at: now,
-            feed,
-            passing,
-            tunnel,
-            named,
-            preface,
-            key,
-            by,
-        }
+        let (begun, drained, passing, tunnel, named, preface) = (false, false, None, None, None, None);
+        Attempt { filter, keep, begun, drained, heard_at: now, feed, passing, tunnel, named, preface, by }
     }
 
     /// Where the response comes from.
     pub(crate) fn source(&self) -> Source {
         match &self.by {
-            By::Process(_) => Source::Relay(self.key),
-            By::Server(_) => Source::Server(self.key),
-            By::Thread(_) => Source::Thread(self.key),
+            By::Process(handed) => Source::Relay(handed.relay),
+            By::Server(call) => Source::Server(call.upstream),
+            By::Thread(remote) => Source::Thread(remote.upstream),
             By::Fill(_) => Source::Fill,
         }
     }

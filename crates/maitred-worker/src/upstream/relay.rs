@@ -6,12 +6,15 @@ use std::time::Instant;
 use rustix::event::epoll;
 
 use crate::handoff::Relay;
+use crate::keys::{ChannelKey, RelayKey};
 
 /// The part of an attempt that is only for an application process.
 #[derive(Debug)]
 pub(crate) struct Handed {
+    /// Key of the relay.
+    pub relay: RelayKey,
     /// Key of the channel, and the number of the request on it.
-    pub request: (u32, u32),
+    pub request: (ChannelKey, u32),
     /// The process may keep its end of the relay for another protocol.
     pub may_detach: bool,
     /// The application process has reported the request as done.
@@ -26,8 +29,8 @@ pub(crate) struct Handed {
 
 impl Handed {
     /// A request that a process has now.
-    pub(crate) fn new(request: (u32, u32), may_detach: bool) -> Handed {
-        Handed { request, may_detach, done: false, broken: false, lost: false, ends_at: None }
+    pub(crate) fn new(relay: RelayKey, request: (ChannelKey, u32), may_detach: bool) -> Handed {
+        Handed { relay, request, may_detach, done: false, broken: false, lost: false, ends_at: None }
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::fill::selected::Part;
+use crate::keys::{Key, UpstreamKey};
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a process
 /// that has got the message to end.
@@ -45,6 +46,8 @@ impl Heard {
 /// The part of an attempt that is only for another thread: where the client's thread notes its progress, and since when.
 #[derive(Debug)]
 pub(crate) struct Remote {
+    /// The connection to that thread.
+    pub(crate) upstream: UpstreamKey,
     pub(crate) heard: Heard,
     pub(crate) began: Instant,
     /// The client gets a part of the response.
@@ -54,7 +57,7 @@ pub(crate) struct Remote {
 impl Remote {
     /// A request that the other thread has got.
     pub(crate) fn new(heard: Heard, began: Instant) -> Remote {
-        Remote { heard, began, part: None }
+        Remote { upstream: UpstreamKey::NONE, heard, began, part: None }
     }
 
     /// Something of the response has come.

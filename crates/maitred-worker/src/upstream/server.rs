@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use crate::keys::{Key, UpstreamKey};
 use maitred_http::fastcgi::stdin::Piece;
 use maitred_http::fields::FieldLines;
 use maitred_http::h2::head_bytes;
@@ -135,6 +136,8 @@ pub(crate) struct Session {
 /// The part of an attempt that is only for a server.
 #[derive(Debug)]
 pub(crate) struct Call {
+    /// The connection that it is at, or was at last.
+    pub(crate) upstream: UpstreamKey,
     /// The protocol of the server.
     pub dialect: Dialect,
     /// Index of the pool.
@@ -192,6 +195,7 @@ impl Call {
     pub(crate) fn new(pool: u16, written: Written, safe: bool) -> Call {
         let Written { out, start, dialect, host, .. } = written;
         Call {
+            upstream: UpstreamKey::NONE,
             dialect,
             pool,
             authority: String::new(),

@@ -1,3 +1,4 @@
+use crate::keys::{ChannelKey, Key, RelayKey};
 use maitred_http::fastcgi::record::kind;
 use maitred_http::fields::{FieldEdits, FieldLines};
 use maitred_http::h1::Persistence;
@@ -26,7 +27,7 @@ fn changed(change: impl FnOnce(&mut Call)) -> By {
 }
 
 fn process() -> By {
-    By::Process(Handed::new((0, 1), false))
+    By::Process(Handed::new(RelayKey::of(0), (ChannelKey::of(0), 1), false))
 }
 
 /// Every kind of upstream, with the bytes of one whole response.

@@ -180,7 +180,7 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
         return Err("it panicked".into());
     }
     // What a turn has put into frames leaves with it: the thread may wait for an event after that.
-    let sessions = reactor.unsent_sessions.iter().filter(|key| reactor.sessions.contains(**key as usize));
+    let sessions = reactor.unsent_sessions.iter().filter(|key| reactor.sessions.contains(**key));
     let (sessions, channels) = (sessions.count(), reactor.dirty.len());
     if sessions + channels > 0 {
         return Err(format!("{sessions} HTTP/2 connections and {channels} channels are not flushed"));
@@ -198,7 +198,7 @@ fn is_consistent(reactor: &Reactor) -> Result<(), String> {
 /// What a connection says about who has it, or what it has, is also said there.
 fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(), String> {
     if let Wire::Stream { session, stream } = connection.wire {
-        let streams = reactor.sessions.get(session as usize).map(|http2| &http2.streams);
+        let streams = reactor.sessions.get(session).map(|http2| &http2.streams);
         let found = streams.and_then(|streams| streams.get(StreamKey(stream).slot()));
         if found.is_none_or(|found| found.index != index) {
             return Err(format!("connection {index} is a stream that its session does not have"));
@@ -206,7 +206,7 @@ fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(
     }
     match &connection.state {
         State::HandedOff { channel, request, .. } => {
-            let channel = reactor.pools.channels.get(*channel as usize);
+            let channel = reactor.pools.channels.get(*channel);
             let found = channel.and_then(|channel| channel.in_flight.get(request));
             let is_it = |number: u32| number & !TAG_BITS == index.number();
             if found.is_none_or(|found| found.index != Some(index) || !is_it(found.number)) {
@@ -216,9 +216,9 @@ fn belongs_to(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result<(
         State::Upstream(attempt) => {
             let has = match attempt.source() {
                 Source::Fill => Some(index),
-                Source::Relay(key) => reactor.pools.relays.get(key as usize).and_then(|relay| relay.index),
+                Source::Relay(key) => reactor.pools.relays.get(key).and_then(|relay| relay.index),
                 Source::Server(key) | Source::Thread(key) => {
-                    reactor.upstreams.connections.get(key as usize).and_then(|upstream| upstream.index)
+                    reactor.upstreams.connections.get(key).and_then(|upstream| upstream.index)
                 }
             };
             if has != Some(index) {
@@ -242,7 +242,7 @@ fn has_deadline(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result
             if reactor.exchange_of(index).is_some_and(|exchange| exchange.outgoing.awaits_disk) => {}
         // The streams of the session have deadlines.
         State::Multiplexed { session }
-            if reactor.sessions.get(session as usize).is_some_and(|http2| http2.session.streams() > 0) => {}
+            if reactor.sessions.get(session).is_some_and(|http2| http2.session.streams() > 0) => {}
         _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {
             return Err(format!("connection {index} is {:?} without a deadline", connection.state));
         }
@@ -253,17 +253,17 @@ fn has_deadline(reactor: &Reactor, index: ConnKey, connection: &Entry) -> Result
 
 /// What upstreams, processes and queues say about connections is also said by these.
 fn is_known(reactor: &Reactor) -> Result<(), String> {
-    for (key, upstream) in &reactor.upstreams.connections {
+    for (key, upstream) in reactor.upstreams.connections.iter() {
         let Some(index) = upstream.index else { continue };
         let state = reactor.connections.get(index).map(|connection| &connection.state);
-        let is_it = |source| source == Source::Server(key as u32) || source == Source::Thread(key as u32);
+        let is_it = |source| source == Source::Server(key) || source == Source::Thread(key);
         if !reactor.source_of(index).is_some_and(is_it) {
             return Err(format!(
                 "a connection to a server belongs to connection {index}, which is {state:?}"
             ));
         }
     }
-    for (_, channel) in &reactor.pools.channels {
+    for (_, channel) in reactor.pools.channels.iter() {
         for (request, found) in &channel.in_flight {
             let (Some(index), false) = (found.index, found.number & RELAY_BIT != 0) else { continue };
             let state = reactor.connections.get(index).map(|connection| &connection.state);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::keys::ConnId;
+use crate::keys::{ChannelKey, ConnId, Key, LinkKey, RelayKey};
 use crate::testing::{client, reactor, shared};
 
 fn events(tokens: &[Token]) -> Vec<epoll::Event> {
@@ -30,9 +30,9 @@ fn a_slow_turn_names_its_events() {
         assert_eq!(thread.describe(&events(tokens), last), expected);
     }
     for token in [
-        Token::Channel { key: 0, epoch: 0 },
-        Token::Relay { key: 1, channel: 0 },
-        Token::Link { key: 2, epoch: 0 },
+        Token::Channel { key: ChannelKey::of(0), epoch: 0 },
+        Token::Relay { key: RelayKey::of(1), channel: 0 },
+        Token::Link { key: LinkKey::of(2), epoch: 0 },
         Token::Connection(ConnId::of(77, 0)),
     ] {
         assert!(

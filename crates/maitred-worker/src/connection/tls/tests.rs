@@ -8,7 +8,7 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConnection, ServerConfig, SupportedProtocolVersion};
 
 use super::*;
-use crate::keys::Table;
+use crate::keys::{Key, SessionKey, Table, TlsKey};
 use crate::testing::sockets;
 use maitred_base::pki::files;
 use maitred_testing::{Authority, connect};
@@ -196,15 +196,15 @@ fn encrypted_bytes_wait_for_room() {
 fn fields(change: impl FnOnce(&mut TlsSession), version: &'static SupportedProtocolVersion) -> Vec<String> {
     let (_, mut session) = session(version);
     change(&mut session);
-    let (mut tables, sessions, connections) = (Slab::new(), Slab::new(), Table::new());
-    let session = tables.insert(Box::new(session)) as u32;
+    let (mut tables, sessions, connections) = (Table::new(), Table::new(), Table::new());
+    let session = tables.insert(Box::new(session));
     let lookup = TlsLookup::new(&tables, &sessions, &connections);
     let mut fields = Vec::new();
     let mut note =
         |name: &str, value: &[u8]| fields.push(format!("{name}: {}", String::from_utf8_lossy(value)));
     lookup.fields(Wire::Clear, &mut note);
-    lookup.fields(Wire::Tls { session: session + 1 }, &mut note);
-    lookup.fields(Wire::Stream { session: 0, stream: 1 }, &mut note);
+    lookup.fields(Wire::Tls { session: TlsKey::of(session.place() + 1) }, &mut note);
+    lookup.fields(Wire::Stream { session: SessionKey::of(0), stream: 1 }, &mut note);
     lookup.fields(Wire::Tls { session }, &mut note);
     fields
 }
@@ -229,18 +229,20 @@ fn an_application_learns_version_suite_and_certificate_of_its_client() {
 #[test]
 fn a_stream_has_the_session_of_its_connection() {
     let (_, session) = session(&TLS13);
-    let (mut tables, mut sessions, mut connections) = (Slab::new(), Slab::new(), Table::new());
-    let key = tables.insert(Box::new(session)) as u32;
+    let (mut tables, mut sessions, mut connections) = (Table::new(), Table::new(), Table::new());
+    let key = tables.insert(Box::new(session));
     let mut parent = Entry::new(sockets(SocketType::STREAM).0, 0, None, Instant::now());
     parent.wire = Wire::Tls { session: key };
     let index = connections.insert(parent);
     let mut http2 = crate::connection::multiplexed::tests::connection(Instant::now(), 0).0;
     http2.index = index;
-    let of = sessions.insert(Box::new(http2)) as u32;
-    let found = |sessions: &Slab<_>, connections: &Table<_, _>, session| {
+    let of = sessions.insert(Box::new(http2));
+    let found = |sessions: &Table<_, _>, connections: &Table<_, _>, session| {
         TlsLookup::new(&tables, sessions, connections).secure(Wire::Stream { session, stream: 0 }).is_some()
     };
-    assert!(found(&sessions, &connections, of) && !found(&sessions, &connections, of + 1));
+    assert!(
+        found(&sessions, &connections, of) && !found(&sessions, &connections, SessionKey::of(of.place() + 1))
+    );
     connections[index].wire = Wire::Clear;
     assert!(!found(&sessions, &connections, of), "HTTP/2 without TLS");
     connections.remove(index);

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use crate::keys::ConnKey;
+use crate::keys::{ConnKey, LinkKey, RelayKey};
 use maitred_handoff::{Header, OPTIONAL, RequestFlags, kind};
 
 use super::{Carried, Channel, Passing};
@@ -19,7 +19,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Away {
     /// Key of the link to it; `None` once that has ended.
-    pub link: Option<usize>,
+    pub link: Option<LinkKey>,
     /// The number of the request there.
     pub request: u32,
     /// The number that the process knows the response descriptor by.
@@ -52,10 +52,10 @@ impl Channel {
     }
 
     /// What its own worker process has there, as the next owner has to know it.
-    fn share<'r>(&self, relays: impl Iterator<Item = (usize, &'r Relay)>) -> Share {
+    fn share<'r>(&self, relays: impl Iterator<Item = (RelayKey, &'r Relay)>) -> Share {
         let requests =
             self.in_flight.iter().map(|(request, found)| (*request, *request, found.number | self.tag));
-        let relays = relays.map(|(key, _)| RELAY_BIT | key as u32);
+        let relays = relays.map(|(key, _)| key.known_as());
         let kept =
             self.known.order.iter().map(|key| key.number()).chain(relays).map(|number| number | self.tag);
         Share { tag: self.tag, requests: requests.collect(), kept: kept.collect() }
@@ -78,15 +78,15 @@ impl Channel {
     pub(crate) fn hand_over<'r>(
         &mut self,
         link: OwnedFd,
-        others: Vec<(usize, Link)>,
-        relays: impl Iterator<Item = (usize, &'r Relay)>,
+        others: Vec<(LinkKey, Link)>,
+        relays: impl Iterator<Item = (RelayKey, &'r Relay)>,
         now: Instant,
     ) {
-        let of = |key: usize| {
+        let of = |key: LinkKey| {
             let theirs = self.away.iter().filter(move |(_, away)| away.link == Some(key));
             theirs.map(|(number, away)| (*number, away.request, away.number)).collect()
         };
-        let share = |(key, link): &(usize, Link)| Share {
+        let share = |(key, link): &(LinkKey, Link)| Share {
             tag: link.tag,
             requests: of(*key),
             kept: link.kept.iter().copied().collect(),
@@ -118,7 +118,7 @@ impl Channel {
 
     /// Takes in what the owner before has said: the first of `links` leads to it, the others to those before. The connections
     /// of this worker process get a tag that none of theirs has.
-    pub(crate) fn take_over(&mut self, said: &HandedOver, links: &[usize], now: Instant) {
+    pub(crate) fn take_over(&mut self, said: &HandedOver, links: &[LinkKey], now: Instant) {
         self.next_request = said.next_request;
         for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(links) {
             for (number, request, connection) in &share.requests {
@@ -150,7 +150,7 @@ impl Channel {
     }
 
     /// Passes a frame of a user of this channel on to the process. Gives back whether there is something to flush.
-    pub(crate) fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame, now: Instant) -> bool {
+    pub(crate) fn pass_on(&mut self, link: (LinkKey, &mut Link), frame: Frame, now: Instant) -> bool {
         let (key, link) = link;
         let Frame { mut header, payload, trailers, descriptors } = frame;
         let theirs = |away: &Away| away.link == Some(key) && away.request == header.request;
@@ -213,7 +213,7 @@ impl Channel {
 
     /// Drops the requests of users that the process cannot have seen as a whole. Gives back those, each with the key of its
     /// link, as far as its frame is still there; [`Channel::take_unsent`] drops the rest.
-    pub(crate) fn take_unsent_of_users(&mut self) -> Vec<(usize, Frame)> {
+    pub(crate) fn take_unsent_of_users(&mut self) -> Vec<(LinkKey, Frame)> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
         let unsent: Vec<(usize, u32, usize)> =
@@ -279,7 +279,7 @@ impl Channel {
     }
 
     /// A user has gone: its requests are cancelled, and have until `late_at` to end; what the process keeps for it is forgotten.
-    pub(crate) fn link_ended(&mut self, key: usize, link: &Link, late_at: Instant) {
+    pub(crate) fn link_ended(&mut self, key: LinkKey, link: &Link, late_at: Instant) {
         self.links.retain(|other| *other != key);
         let theirs: Vec<(u32, u32)> = self
             .away

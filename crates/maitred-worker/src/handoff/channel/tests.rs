@@ -2,7 +2,7 @@ use super::Health::{Asked, Good, Silent};
 use super::*;
 use crate::handoff::RELAY_BIT;
 use crate::handoff::link::{Frame, HandedOver, Link};
-use crate::keys::{ConnKey, Key, conn};
+use crate::keys::{ChannelKey, ConnKey, Key, LinkKey, conn};
 use maitred_base::budget::Budget;
 use maitred_base::passed::Helpers;
 use maitred_handoff::{HEADER_BYTES, Header};
@@ -373,12 +373,12 @@ fn a_process_is_stuck_whoever_has_given_its_requests_up() {
     user.give_up(theirs, now, after, None);
     let header = Header::from_bytes(*user.out().first_chunk().unwrap());
 
-    let ((mut owner, _process), mut link) = (channel(), Link::new(0, 0, 0, far));
+    let ((mut owner, _process), mut link) = (channel(), Link::new(ChannelKey::of(0), 0, 0, far));
     owner.capacity = 2;
-    let of_user = Away { link: Some(3), request: theirs, number: 0, late_at: None };
+    let of_user = Away { link: Some(LinkKey::of(3)), request: theirs, number: 0, late_at: None };
     owner.away.insert(5, of_user);
     let frame = Frame { header, payload: Vec::new(), trailers: Vec::new(), descriptors: Vec::new() };
-    assert!(!owner.pass_on((3, &mut link), frame, now), "the process gets CANCEL");
+    assert!(!owner.pass_on((LinkKey::of(3), &mut link), frame, now), "the process gets CANCEL");
     let (own, _) = owner.enter_direct(conn(1), now);
     assert!(!owner.is_stuck(now + after), "one of two may still end well");
     owner.give_up(own, now, after, None);
@@ -388,12 +388,12 @@ fn a_process_is_stuck_whoever_has_given_its_requests_up() {
     owner.away.insert(6, Away { link: None, late_at: Some(now + after), ..of_user });
     let (link_end, _user) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-    owner.hand_over(link_end, vec![(3, link)], std::iter::empty(), now);
+    owner.hand_over(link_end, vec![(LinkKey::of(3), link)], std::iter::empty(), now);
     let said: HandedOver = serde_json::from_slice(&owner.out()[HEADER_BYTES..]).unwrap();
     let (mut next, _process) = channel();
     next.capacity = 3;
-    next.take_over(&said, &[0, 1], now);
-    assert_eq!((next.load(), next.away[&6].link, next.away[&5].link), (3, None, Some(1)));
+    next.take_over(&said, &[0, 1].map(LinkKey::of), now);
+    assert_eq!((next.load(), next.away[&6].link, next.away[&5].link), (3, None, Some(LinkKey::of(1))));
     assert!(next.is_stuck(now + after) && !next.is_stuck(now));
 }
 
@@ -451,7 +451,7 @@ fn a_reader_never_has_more_descriptors_than_one_message_carries() {
         user.out().extend_from_slice(&header.to_bytes());
         user.out().extend_from_slice(&[0; 4000]);
     }
-    let (mut link, mut room, mut frames) = (Link::new(0, 0, 0, far), [0; RECEIVE_BYTES], 0);
+    let (mut link, mut room, mut frames) = (Link::new(ChannelKey::of(0), 0, 0, far), [0; RECEIVE_BYTES], 0);
     while frames < 700 {
         user.flush(&connections, |_| ()).unwrap();
         link.receive(&mut room).unwrap();
@@ -470,7 +470,7 @@ fn file() -> OwnedFd {
 fn requests_of_users_that_the_process_cannot_have_seen_are_given_back() {
     let now = Instant::now();
     let ((mut owner, process), (_, far)) = (channel(), channel());
-    let mut link = Link::new(0, 0, 0, far);
+    let mut link = Link::new(ChannelKey::of(0), 0, 0, far);
     let flags = maitred_handoff::RequestFlags { body_fd: true, ..Default::default() };
     let mut pass = |owner: &mut Channel, request: u32, bytes: usize, trailers: &[u8]| {
         let header = Header {
@@ -487,7 +487,7 @@ fn requests_of_users_that_the_process_cannot_have_seen_are_given_back() {
             trailers: trailers.to_vec(),
             descriptors: vec![file(), file()],
         };
-        assert!(owner.pass_on((3, &mut link), frame, now));
+        assert!(owner.pass_on((LinkKey::of(3), &mut link), frame, now));
     };
     pass(&mut owner, 40, 10, b"");
     assert_eq!(owner.flush(&connections(0), |_| ()).unwrap(), Flushed::All);
@@ -500,7 +500,7 @@ fn requests_of_users_that_the_process_cannot_have_seen_are_given_back() {
         .iter()
         .map(|(link, frame)| (*link, frame.header.request, frame.header.connection, frame.descriptors.len()))
         .collect();
-    assert_eq!(said, [(3, 41, 7, 0), (3, 42, 7, 2)], "with what was not sent");
+    assert_eq!(said, [(LinkKey::of(3), 41, 7, 0), (LinkKey::of(3), 42, 7, 2)], "with what was not sent");
     assert_eq!((given_up[1].1.header.flags, given_up[1].1.payload.len()), (flags.bits(), 10));
     assert_eq!(owner.load(), 1, "the process may have seen the first");
     drop(process);
@@ -510,7 +510,7 @@ fn requests_of_users_that_the_process_cannot_have_seen_are_given_back() {
 fn descriptors_are_in_step_again_when_no_user_has_a_request_there_either() {
     let (mut owner, _process) = channel();
     owner.astray = true;
-    owner.away.insert(5, Away { link: Some(3), request: 1, number: 0, late_at: None });
+    owner.away.insert(5, Away { link: Some(LinkKey::of(3)), request: 1, number: 0, late_at: None });
     assert!(!owner.find_way_back(), "a frame with a descriptor may come for it");
     owner.away.clear();
     assert!(owner.find_way_back());
@@ -521,11 +521,11 @@ fn a_process_that_a_user_has_asked_has_to_answer_when_the_user_is_gone() {
     let now = Instant::now();
     let until = now + Duration::from_secs(5);
     let ((mut owner, _process), (_, far)) = (channel(), channel());
-    let mut link = Link::new(0, 0, 0, far);
+    let mut link = Link::new(ChannelKey::of(0), 0, 0, far);
     let header = Header { kind: maitred_handoff::kind::PING, ..Header::default() };
     let frame = Frame { header, payload: Vec::new(), trailers: Vec::new(), descriptors: Vec::new() };
-    assert!(owner.pass_on((3, &mut link), frame, now));
-    owner.link_ended(3, &link, until);
+    assert!(owner.pass_on((LinkKey::of(3), &mut link), frame, now));
+    owner.link_ended(LinkKey::of(3), &link, until);
     assert!(!owner.is_mute(now) && owner.is_mute(until));
     owner.answered();
     assert!(!owner.is_mute(until));
@@ -536,7 +536,7 @@ fn trailers_go_over_a_link_with_their_request() {
     let now = Instant::now();
     let ((mut user, far), (mut owner, process)) = (channel(), channel());
     user.linked = true;
-    let mut link = Link::new(0, 0, 0, far);
+    let mut link = Link::new(ChannelKey::of(0), 0, 0, far);
     let lines = [("x-sum", b"17".as_slice())];
     let (number, _) = user.enter_relay(RELAY_BIT, conn(0), None, now);
     assert!(maitred_handoff::encode_trailers(user.out(), RELAY_BIT, number, lines));
@@ -554,7 +554,7 @@ fn trailers_go_over_a_link_with_their_request() {
         while matches!(link.receive(&mut room), Ok(Received::More)) {}
         let frame = first.or_else(|| link.next_frame().unwrap()).unwrap();
         assert_eq!((frame.header.request, frame.trailers.as_slice()), (number, &b"x-sum: 17\r\n"[..]));
-        assert!(owner.pass_on((3, &mut link), frame, now) && link.is_quiet());
+        assert!(owner.pass_on((LinkKey::of(3), &mut link), frame, now) && link.is_quiet());
     }
     // The two frames have the number that the owner has given the request.
     owner.flush(&connections(0), |_| ()).unwrap();
