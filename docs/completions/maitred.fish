@@ -31,7 +31,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "app" -d 'Serve an a
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "init" -d 'Write a configuration file for what is found in this directory'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "run" -d 'Run a configuration file in the foreground'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "check" -d 'Check a configuration file: bind nothing, start nothing'
-complete -c maitred -n "__fish_maitred_needs_command" -f -a "import" -d 'Turn a configuration of nginx, Unit or Caddy into one of Maitred'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "import" -d 'Turn a configuration of nginx, Apache, Caddy or Unit into one of Maitred'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "status" -d 'Show what a running server is doing'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "top" -d 'Watch what a running server is doing, in the terminal'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Make a running server read its configuration again'

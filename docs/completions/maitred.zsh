@@ -257,7 +257,7 @@ _maitred_commands() {
 'init:Write a configuration file for what is found in this directory' \
 'run:Run a configuration file in the foreground' \
 'check:Check a configuration file\: bind nothing, start nothing' \
-'import:Turn a configuration of nginx, Unit or Caddy into one of Maitred' \
+'import:Turn a configuration of nginx, Apache, Caddy or Unit into one of Maitred' \
 'status:Show what a running server is doing' \
 'top:Watch what a running server is doing, in the terminal' \
 'reload:Make a running server read its configuration again' \

@@ -130,7 +130,7 @@ fn value_placeholder(name: &str) -> Result<Part, String> {
         "request_id" => Part::RequestId,
         _ => match name.strip_prefix("header.").filter(|field| super::values::is_token(field)) {
             // An application that trusts a proxy's word would take a client's for it.
-            Some(field) if super::is_claim(field) => {
+            Some(field) if maitred_http::claims::claim(field).is_some() => {
                 return Err(format!("`{{header.{field}}}` is what a client could write there itself"));
             }
             Some(field) => Part::Header(field.to_owned()),

@@ -74,12 +74,12 @@ pub enum Command {
     /// Prints every error of the file, each with its line, and what was probably meant. Says ok if `run` would start with it, on
     /// this machine and with this account; only whether another process uses an address is not looked at.
     Check(ConfigFile),
-    /// Turn a configuration of nginx, Unit or Caddy into one of Maitred
+    /// Turn a configuration of nginx, Apache, Caddy or Unit into one of Maitred
     ///
     /// Prints the configuration on standard output, with the origin of each part as a comment, and on standard error a table that
     /// says of each directive what became of it. The output passes `maitred check` on this machine: what is not there (a
-    /// directory, a certificate, the address of a name) is written as a comment, to be used when it is there. Exit code: 0 if
-    /// all is translated, 2 if something is not possible, 1 if a file cannot be read.
+    /// directory, a certificate) is written as a comment, to be used when it is there. Exit code: 0 if clients and applications
+    /// see the same, or better; 3 if something is worse; 2 if something is not possible; 1 if a file cannot be read.
     Import(Import),
     /// Show what a running server is doing
     Status(Status),
