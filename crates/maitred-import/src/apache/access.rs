@@ -164,7 +164,7 @@ impl Asked<'_, '_, '_> {
         let is_inner = |one: &Directive| inner.iter().any(|known| std::ptr::eq(*known, one));
         for one in self.scope.all(names).into_iter().filter(|one| !is_inner(one)) {
             self.cx.say(one, Kind::NotNeeded, OVERRIDDEN);
-            super::known::silence(self.cx, one, OVERRIDDEN);
+            self.cx.silence(one, OVERRIDDEN);
         }
     }
 

@@ -35,6 +35,14 @@ impl Cx<'_> {
         self.shared.say(what, kind, why);
     }
 
+    /// Says of all that is in a section that it has no effect.
+    pub(crate) fn silence(&self, section: &Directive, why: &str) {
+        for one in section.inside() {
+            self.say(one, Kind::NotNeeded, why);
+            self.silence(one, why);
+        }
+    }
+
     pub(crate) fn translated(&self, what: &impl Said) {
         self.shared.translated(what);
     }

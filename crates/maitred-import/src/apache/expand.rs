@@ -182,7 +182,7 @@ impl<'a> Loader<'a> {
                     &one.place,
                     &one.shown,
                     Kind::Choice,
-                    "PHP runs the scripts, and what it is told holds for its version, whatever that is",
+                    "PHP runs the scripts, and what the block says holds for its version, whatever that is",
                 );
                 let inside = self.expand(one.block.unwrap_or_default(), 1, report);
                 found.extend(self.opened(inside, report));

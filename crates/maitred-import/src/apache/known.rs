@@ -190,14 +190,6 @@ fn silent(name: &str) -> Option<(Kind, &'static str)> {
     found.map(|(_, kind, why)| (*kind, *why))
 }
 
-/// Says of all that is in a section that it has no effect.
-pub(crate) fn silence(cx: &Cx<'_>, section: &Directive, why: &str) {
-    for one in section.inside() {
-        cx.say(one, Kind::NotNeeded, why);
-        silence(cx, one, why);
-    }
-}
-
 /// Says something of each directive of which nothing was said.
 pub(crate) fn account(cx: &Cx<'_>, all: &[Directive]) {
     for one in all {
@@ -210,7 +202,7 @@ pub(crate) fn account(cx: &Cx<'_>, all: &[Directive]) {
         let section =
             one.is(&["directory", "directorymatch", "files", "filesmatch", "location", "locationmatch"]);
         match section && !has && one.block.is_some() {
-            true => silence(cx, one, "nothing is served from there"),
+            true => cx.silence(one, "nothing is served from there"),
             false => account(cx, one.inside()),
         }
     }

@@ -196,7 +196,7 @@ fn hosts<'d>(
                 true => cx.say(*origin, Kind::Choice, "httpd does not listen at its address"),
                 false => cx.not_possible(*origin, "a virtual host is at an IP address and a port"),
             }
-            super::known::silence(cx, origin, "httpd does not listen at the address of its virtual host");
+            cx.silence(origin, "httpd does not listen at the address of its virtual host");
             continue;
         }
         cx.translated(*origin);

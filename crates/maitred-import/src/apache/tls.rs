@@ -248,5 +248,5 @@ pub(crate) fn absent(cx: &Cx<'_>, one: &Directive) {
         }
     };
     cx.say(one, Kind::NotNeeded, why);
-    super::known::silence(cx, one, why);
+    cx.silence(one, why);
 }

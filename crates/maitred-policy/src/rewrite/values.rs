@@ -54,8 +54,8 @@ impl Filled {
     /// Makes `out` the value. The value has no white space at its ends, no matter what the placeholders stand for, and nothing
     /// that could end the field.
     ///
-    /// A value that is a field of the request and nothing else is as that field has come in, which was the value of one; `false`: the
-    /// request has none, or an empty one, and the field is left out.
+    /// A value that is a field of the request and nothing else is as that field has come in, which was the value of one; `false`:
+    /// the request has none, or an empty one, and the field is left out.
     #[must_use]
     pub fn fill(&self, told: &Told<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();

@@ -42,9 +42,7 @@ pub(super) fn target<'a>(
     let Some(mut found) = files::of(cx, &spot.scope, selector, spot.modifier) else {
         return files::or_nothing(None);
     };
-    let first = selector.paths.first().and_then(|path| path.split('*').next());
-    let prefix = selector.prefix.as_deref().or(first).filter(|prefix| prefix.starts_with('/'));
-    prefix.unwrap_or("/").clone_into(&mut end.prefix);
+    end.prefix = beginning(selector);
     let index = index(cx, spot, &mut found);
     let (mut items, mut directive, mut last) =
         match tries.map(|tries| (tries, looked_for(spot, tries, &found))) {
@@ -93,6 +91,13 @@ pub(super) fn target<'a>(
     let mut target = close(cx, spot, (directive, last), (found, items), (&*selector, &index), end);
     script_first(cx, spot, &index, &mut target);
     target
+}
+
+/// What the paths of a location begin with.
+fn beginning(selector: &Selector) -> String {
+    let first = selector.paths.first().and_then(|path| path.split('*').next());
+    let prefix = selector.prefix.as_deref().or(first).filter(|prefix| prefix.starts_with('/'));
+    prefix.unwrap_or("/").to_owned()
 }
 
 /// The script of a directory comes before its page, where that is the order of `index`.

@@ -1,4 +1,4 @@
-//! Processes of a comparison: none of them outlives it, however it ends.
+//! Processes of a comparison: each of them ends with it, however it ends.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -41,7 +41,7 @@ impl Process {
     /// Waits until it has ended, or for this time; forever without one.
     ///
     /// # Errors
-    /// Somebody has asked for the end of the comparison.
+    /// A signal has asked for the end of the comparison.
     pub(super) fn wait(&self, signals: &Signals, time: Option<&Timespec>) -> Result<(), Error> {
         let mut watched = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
         let _ = poll(&mut watched, time);
