@@ -52,7 +52,11 @@ pub(super) fn compare(files: &[PathBuf], root: Option<&Path>) -> Result<Found, E
     })?;
     let ports = import::nginx_ports(files, root).map_err(unreadable)?;
     let directory = Directory::new()?;
-    let (left, right) = (Side::new("nginx", &directory, &ports)?, Side::new("maitred", &directory, &ports)?);
+    // The ports of both are taken until both have theirs.
+    let mut taken = Vec::new();
+    let left = Side::new("nginx", &directory, &ports, &mut taken)?;
+    let right = Side::new("maitred", &directory, &ports, &mut taken)?;
+    drop(taken);
     let copies = [&left, &right].map(|side| import::nginx_copy(files, root, &side.stage));
     let [left_copy, right_copy] = copies;
     // What is asked is made from the configured ports.
@@ -116,14 +120,23 @@ struct Side {
 }
 
 impl Side {
-    fn new(name: &str, directory: &Directory, ports: &BTreeMap<u16, bool>) -> Result<Side, Error> {
+    fn new(
+        name: &str,
+        directory: &Directory,
+        ports: &BTreeMap<u16, bool>,
+        taken: &mut Vec<TcpListener>,
+    ) -> Result<Side, Error> {
         let files = directory.0.join("files");
         let directory = directory.0.join(name);
         let file = |name: &str| directory.join(name);
         std::fs::create_dir_all(&directory).map_err(|why| cannot_write(&directory, &why))?;
-        // All at once, so that no two are the same.
-        let free: Vec<TcpListener> = (0..=ports.len()).map(|_| free_port()).collect::<Result<_, _>>()?;
-        let mut numbers = free.iter().filter_map(|listener| Some(listener.local_addr().ok()?.port()));
+        let mut numbers = Vec::with_capacity(ports.len() + 1);
+        for _ in 0..=ports.len() {
+            let listener = free_port()?;
+            numbers.extend(listener.local_addr().map(|address| address.port()));
+            taken.push(listener);
+        }
+        let mut numbers = numbers.into_iter();
         let application = SocketAddr::from((Ipv4Addr::LOCALHOST, numbers.next().unwrap_or_default()));
         let ports = ports.keys().copied().zip(numbers).collect();
         let names = vec!["localhost".to_owned()];
@@ -144,9 +157,19 @@ impl Side {
     }
 }
 
+/// The ports that are tried, below those that the kernel gives to others meanwhile (`ip_local_port_range` of tcp(7)).
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// How far apart comparisons begin with them.
+const PORTS_APART: u32 = 61;
+
+/// A port that is free.
 fn free_port() -> Result<TcpListener, Error> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .map_err(|why| Error::failed(why, "there has to be a free port"))
+    let count = u32::from(PORTS.end - PORTS.start);
+    let begin = PORTS.start + (std::process::id().wrapping_mul(PORTS_APART) % count) as u16;
+    let mut all = (begin..PORTS.end).chain(PORTS.start..begin);
+    let bound = all.find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    bound.ok_or_else(|| Error::failed("no port is free on loopback", "end what listens there"))
 }
 
 fn cannot_write(path: &Path, why: &std::io::Error) -> Error {
