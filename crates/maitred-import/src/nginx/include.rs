@@ -78,7 +78,7 @@ impl<'a> Loader<'a> {
         let found = self.find(pattern);
         if found.is_empty() {
             if let Some(text) = shipped::text(pattern) {
-                say(Kind::Translated, "not there: taken as nginx ships it");
+                say(Kind::Translated, "not there: taken as shipped");
                 self.files += 1;
                 let name: Rc<str> = format!("{pattern} (as shipped)").into();
                 let directives = parse(&name, &text).unwrap_or_default();

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mime.types`, `fastcgi_params`, `fastcgi.conf`, `uwsgi_params`, `scgi_params` | nginx 1.22.1, `conf/` |
 //! | `proxy_params`, `snippets/fastcgi-php.conf` | Debian 12, package `nginx-common` 1.22.1 |
+//! | `/etc/letsencrypt/options-ssl-nginx.conf` | Debian 12, package `python3-certbot-nginx` 2.1.0: certbot keeps it as it is |
 //!
 //! Only what is in all versions since then is here: Debian's later ones set `HTTP_HOST` as well, which applications get anyway.
 
@@ -59,12 +60,21 @@ const PROXY: &str = "proxy_set_header Host $http_host; proxy_set_header X-Real-I
 /// What stands in `snippets/fastcgi-php.conf`.
 const PHP: &str = r"fastcgi_split_path_info ^(.+?\.php)(/.*)$; try_files $fastcgi_script_name =404;
     set $path_info $fastcgi_path_info; fastcgi_param PATH_INFO $path_info; fastcgi_index index.php; include fastcgi.conf;";
+/// What certbot writes beside certificates.
+const CERTBOT: &str = "ssl_session_cache shared:le_nginx_SSL:10m; ssl_session_timeout 1440m; ssl_session_tickets off;
+    ssl_protocols TLSv1.2 TLSv1.3; ssl_prefer_server_ciphers off;
+    ssl_ciphers ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384\
+:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305:DHE-RSA-AES128-GCM-SHA256\
+:DHE-RSA-AES256-GCM-SHA384;";
 
 /// Where these files are.
 const DIRECTORIES: [&str; 5] = ["", "conf", "/etc/nginx", "/usr/local/nginx/conf", "/usr/local/etc/nginx"];
 
 /// The content of a file of these, by the path that an `include` names.
 pub(super) fn text(path: &str) -> Option<String> {
+    if path == "/etc/letsencrypt/options-ssl-nginx.conf" {
+        return Some(CERTBOT.to_owned());
+    }
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     if name == "fastcgi-php.conf" {
         let directory = directory.strip_suffix("snippets")?;
@@ -119,9 +129,17 @@ mod tests {
         {
             assert!(text(path).is_some(), "{path}");
         }
-        for path in
-            ["ssl.conf", "parts/mime.types", "/srv/proxy_params", "fastcgi-php.conf", "mime.types.bak"]
-        {
+        let of_certbot =
+            parse(&"x".into(), &text("/etc/letsencrypt/options-ssl-nginx.conf").unwrap()).unwrap();
+        assert_eq!((of_certbot.len(), of_certbot[5].arg(0).split(':').count()), (6, 8));
+        for path in [
+            "ssl.conf",
+            "options-ssl-nginx.conf",
+            "parts/mime.types",
+            "/srv/proxy_params",
+            "fastcgi-php.conf",
+            "mime.types.bak",
+        ] {
             assert_eq!(text(path), None, "{path}");
         }
     }

@@ -233,7 +233,8 @@ const DIFFERENCES: &str = "\
 ([from-nginx.md](from-nginx.md)). Kinds are those of [`maitred-load compare`](compare.md): nginx is the left server, the import
 the right one, `*` stands for any text. Accepted as well are: directories without an index of the configuration, which are
 nothing, or the next item of `try` (301 or 403 at the left, 404 or 200 at the right); what is said of caches for an index, which
-holds for that name in every directory; and the pages of a configuration whose `error_page` is a script.
+holds for that name in every directory; the pages of a configuration whose `error_page` is a script; and 304 where one says
+`if_modified_since off`.
 
 | difference | paths | because |
 |---|---|---|
@@ -267,6 +268,11 @@ fn allowances(asked: &str) -> String {
         ] {
             text.push_str(&format!("{kind} # an error page is no script\n"));
         }
+    }
+    if asked.contains("if_modified_since off") {
+        text.push_str(
+            "status 200 -> 304 # what has not changed since is not sent again (RFC 9110 section 13.1.3)\n",
+        );
     }
     for directory in import::nginx_directories() {
         for (kind, end) in [
